@@ -1,0 +1,1 @@
+"""Kernel generator for Blackwell workstation cards: spec → plan → render → compile → run → check."""
