@@ -1,0 +1,111 @@
+"""The content-keyed cache of compiled kernels: one file an entry, put in place by rename."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gen.compile.result import CompileError, Kernel, Parameter
+
+# No compilation takes this long, so what is older was left by a killed process.
+SCRATCH_SECONDS = 24 * 3600
+
+
+def default_cache() -> Path:
+    """`$KGEN_CACHE`, else `kgen` in `$XDG_CACHE_HOME`, else `~/.cache/kgen`."""
+    if chosen := os.environ.get("KGEN_CACHE"):
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kgen"
+
+
+def content_key(parts: Iterable[tuple[str, bytes]]) -> str:
+    """SHA-256 over named byte strings, each with its length, so that no two lists of parts collide."""
+    digest = hashlib.sha256()
+    for name, content in parts:
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+class Store:
+    """Entries `<key>.json`, scratch folders and kept logs of failures under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use `folder`, which is created on the first write."""
+        self.folder = folder
+
+    def load(self, key: str) -> dict[str, Kernel] | None:
+        """The kernels stored under `key`, or None where there is no entry or its bytes were damaged."""
+        try:
+            digest, _, body = self._entry(key).read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            return None
+        return {name: _decode(fields) for name, fields in json.loads(body).items()}
+
+    def save(self, key: str, kernels: dict[str, Kernel], scratch: Path) -> None:
+        """Write an entry inside `scratch` and rename it into place; the last of several writers wins."""
+        body = json.dumps({name: _encode(kernel) for name, kernel in kernels.items()}).encode()
+        written = scratch / "entry.json"
+        written.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        written.replace(self._entry(key))
+
+    def keep(self, key: str, scratch: Path) -> Path:
+        """Keep the scratch folder of a failed compilation for its user to read; returns its new place."""
+        kept = self.folder / "failed" / key[:16]
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(scratch, kept, dirs_exist_ok=True)
+        return kept
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A new folder on the cache's file system, removed at the end; those of killed processes are swept.
+
+        Raises CompileError where the cache cannot be written.
+        """
+        base = self.folder / "scratch"
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            _sweep(base)
+            folder = tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True)
+        except OSError as error:
+            raise CompileError(
+                f"The compile cache {self.folder} cannot be written: {error.strerror}. Set KGEN_CACHE to a "
+                "folder that can."
+            ) from error
+        with folder as path:
+            yield Path(path)
+
+    def _entry(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+
+def _sweep(base: Path) -> None:
+    for path in base.iterdir():
+        try:
+            old = path.stat().st_mtime < time.time() - SCRATCH_SECONDS
+        except FileNotFoundError:  # another process finished with it
+            continue
+        if old:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _encode(kernel: Kernel) -> dict[str, Any]:
+    return dataclasses.asdict(kernel) | {"cubin": base64.b64encode(kernel.cubin).decode()}
+
+
+def _decode(fields: dict[str, Any]) -> Kernel:
+    parameters = tuple(Parameter(**parameter) for parameter in fields["parameters"])
+    return Kernel(**fields | {"parameters": parameters, "cubin": base64.b64decode(fields["cubin"])})
