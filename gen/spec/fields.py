@@ -1,0 +1,240 @@
+"""The field types of a spec: closed sets of words, integers out of a few, and sizes.
+
+Every value that reaches a template is one of these, a bounded number or a checked name: no free
+text of a spec does.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from gen.spec.errors import nearest, quote
+
+INT32_MAX = 2**31 - 1
+MAX_SPLITS = 1024
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
+
+C = TypeVar("C", bound="Choice")
+
+
+def refusal(reason: str, fix: str, at: tuple[str, ...] = ()) -> PydanticCustomError:
+    """The exception for a validator to raise; `at` is the offending field relative to the validated one."""
+    return PydanticCustomError("spec", "{reason}", {"reason": reason, "fix": fix, "at": at})
+
+
+class Section(BaseModel):
+    """A mapping of a spec: immutable, no unknown keys, no conversion between types."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class Choice(str, Enum):
+    """A closed set of words; each value is a word of `[a-z0-9_]`, safe in generated source."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @classmethod
+    def spellings(cls: type[C]) -> Mapping[str | int | float, C]:
+        """What a spec may write for each member, the recommended spelling first; by default the value."""
+        return {member.value: member for member in cls}
+
+    @classmethod
+    def read(cls: type[C], value: object) -> C:
+        """The member that `value` spells."""
+        if isinstance(value, cls):
+            return value
+        known = cls.spellings()
+        if type(value) in (str, int, float):
+            for spelling, member in known.items():
+                if type(spelling) is type(value) and spelling == value:
+                    return member
+        recommended = {member: str(spelling) for spelling, member in reversed(list(known.items()))}
+        words = [recommended[member] for member in cls]
+        reason = f"{quote(value)} is not one of {', '.join(words)}"
+        raise refusal(reason, f"use {nearest(value, words) or words[0]}")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.read, serialization=core_schema.plain_serializer_function_ser_schema(lambda m: m.value)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        finite = [s for s in cls.spellings() if not isinstance(s, float) or abs(s) < float("inf")]
+        return {"enum": finite, "title": cls.__name__}
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Annotates an `int` that must be one of `values` (ascending)."""
+
+    values: tuple[int, ...]
+
+    def check(self, value: int) -> int:
+        """`value` itself where it is allowed."""
+        if value not in self.values:
+            best = min(self.values, key=lambda allowed: (abs(allowed - value), -allowed))
+            raise refusal(f"{quote(value)} is not one of {', '.join(map(str, self.values))}", f"use {best}")
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
+        return {"type": "integer", "enum": list(self.values)}
+
+
+class RunTimeSize(Section):
+    """A size that a launch chooses, between `min` and `max`, both included."""
+
+    min: Annotated[int, Field(ge=0, le=INT32_MAX)]
+    """The smallest value that a launch may pass."""
+    max: Annotated[int, Field(ge=0, le=INT32_MAX)]
+    """The largest value that a launch may pass."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> RunTimeSize:
+        if self.min > self.max:
+            raise refusal(
+                f"min {self.min} is greater than max {self.max}", f"use {self.max} or less", ("min",)
+            )
+        return self
+
+
+def _size_form(value: object) -> object:
+    if type(value) is int or isinstance(value, RunTimeSize | dict):
+        return value
+    reason = f"{quote(value)} is neither an integer nor {{min, max}}"
+    raise refusal(reason, "write 64 for a compile-time size or {min: 1, max: 64} for a run-time size")
+
+
+# The tags are in parentheses so that an error's location can be told from a spec's keys.
+Size: TypeAlias = Annotated[
+    Annotated[int, Tag("(integer)")] | Annotated[RunTimeSize, Tag("(range)")],
+    Discriminator(lambda value: "(integer)" if isinstance(value, int) else "(range)"),
+    BeforeValidator(_size_form),
+]
+"""A compile-time integer or a run-time `{min, max}`."""
+
+
+def bounds(size: int | RunTimeSize) -> tuple[int, int]:
+    """The least and greatest value that `size` can have."""
+    return (size.min, size.max) if isinstance(size, RunTimeSize) else (size, size)
+
+
+@dataclass(frozen=True)
+class Within:
+    """Annotates an `int` or `Size` whose every value is a multiple of `step` from `low` to `high`."""
+
+    low: int
+    high: int
+    step: int = 1
+
+    def check(self, size: int | RunTimeSize) -> int | RunTimeSize:
+        """`size` itself where it is allowed."""
+        for part, value in zip(("min", "max"), bounds(size), strict=True):
+            at = (part,) if isinstance(size, RunTimeSize) else ()
+            best = min(max(self.low, round(value / self.step) * self.step), self.high)
+            if not self.low <= value <= self.high:
+                raise refusal(f"{quote(value)} is outside {self.low} to {self.high}", f"use {best}", at)
+            if value % self.step:
+                raise refusal(f"{quote(value)} is not a multiple of {self.step}", f"use {best}", at)
+        return size
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
+        integer: dict[str, Any] = {"type": "integer", "minimum": self.low, "maximum": self.high}
+        if self.step > 1:
+            integer["multipleOf"] = self.step
+        if handler(schema).get("type") == "integer":
+            return integer
+        both = {"properties": {"min": integer, "max": integer}, "required": ["min", "max"]}
+        return {"anyOf": [integer, {"type": "object", **both, "additionalProperties": False}]}
+
+
+# Words that an identifier of generated source must not hide.
+_RESERVED = frozenset(
+    [
+        *keyword.kwlist,
+        *keyword.softkwlist,
+        *dir(builtins),
+        "cuda",
+        "cutlass",
+        "numpy",
+        "tilelang",
+        "torch",
+        "tvm",
+    ]
+)
+
+
+def _check_name(name: str) -> str:
+    if name in _RESERVED:
+        raise refusal(f"{quote(name)} is a word of the language or a module", f"use {name}_kernel")
+    if not re.fullmatch(NAME_PATTERN[1:-1], name):
+        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")[:40]
+        reason = f"{quote(name)} is not a name (a-z, then a-z, 0-9 and _, at most 64 characters)"
+        raise refusal(reason, f"use {plain or 'my_kernel'}")
+    return name
+
+
+Name: TypeAlias = Annotated[
+    str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": NAME_PATTERN})
+]
+"""An identifier: it names the kernel, its folder in `build/` and functions in generated source."""
+
+
+class SplitWord(Choice):
+    """Split strategies without a number."""
+
+    NONE = "none"
+    WAVES = "waves"
+
+
+class Fixed(Section):
+    """Split the key axis into a fixed number of parts."""
+
+    fixed: Annotated[int, Field(ge=1, le=MAX_SPLITS)]
+    """The number of parts."""
+
+
+def _split_form(value: object) -> object:
+    if isinstance(value, str | Fixed | dict):
+        return value
+    raise refusal(f"{quote(value)} is neither none, waves nor {{fixed: N}}", "use waves or {fixed: 4}")
+
+
+Split: TypeAlias = Annotated[
+    Annotated[SplitWord, Tag("(word)")] | Annotated[Fixed, Tag("(fixed)")],
+    Discriminator(lambda value: "(word)" if isinstance(value, str) else "(fixed)"),
+    BeforeValidator(_split_form),
+]
+"""How the reduction axis is divided over blocks."""
