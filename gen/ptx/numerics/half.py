@@ -1,0 +1,78 @@
+"""`.f16` and `.bf16` arithmetic on raw bits, rounded once; the x2 forms are two calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gen.ptx.numerics import float32
+from gen.ptx.numerics.formats import decode, encode
+from gen.ptx.numerics.rounding import Float64Array, sum_to_odd
+
+UInt16Array = npt.NDArray[np.uint16]
+
+_NAN = np.uint16(0x7FFF)
+_OPERANDS = {
+    "add": 2, "sub": 2, "mul": 2, "fma": 3, "min": 2, "max": 2, "min.nan": 2, "max.nan": 2,
+    "neg": 1, "abs": 1, "ex2": 1, "tanh": 1,
+}  # fmt: skip
+_MIN_NORMAL = {"f16": np.uint16(0x0400), "bf16": np.uint16(0x0080)}
+
+
+def arith(
+    op: str, fmt: str, *operands: npt.NDArray[Any], ftz: bool = False, sat: bool = False, relu: bool = False
+) -> UInt16Array:
+    """The result bits, uint16, of raw uint16 operands of `fmt` ("f16" or "bf16"), broadcasting.
+
+    op: add sub mul fma (rounded to nearest even), min max (one NaN gives the other operand), min.nan max.nan,
+    neg abs (sign bit only), ex2 tanh (the `.approx` forms: evaluated in float64 and rounded once, so within
+    the documented error). `ftz` flushes subnormal inputs and results to zero of the same sign; `sat` clamps
+    to [0, 1] with NaN as +0; `relu` makes negative results, -0 included, +0. NaN results are 0x7FFF. Raises
+    ValueError for another op, format or operand count.
+    """
+    if fmt not in _MIN_NORMAL or _OPERANDS.get(op) != len(operands):
+        raise ValueError(
+            f"no {op}.{fmt} of {len(operands)} operands; ops are {', '.join(_OPERANDS)}, of f16 and bf16"
+        )
+    raw = [np.asarray(o).astype(np.uint16) for o in operands]
+    if ftz:
+        raw = [_flush(r, fmt) for r in raw]
+    if op in ("neg", "abs"):
+        return np.asarray(raw[0] ^ np.uint16(0x8000) if op == "neg" else raw[0] & np.uint16(0x7FFF))
+    with np.errstate(all="ignore"):
+        values = [decode(r, fmt) for r in raw]
+        if op.startswith(("min", "max")):
+            select = float32.minimum if op.startswith("min") else float32.maximum
+            result = encode(select(*values, nan=op.endswith(".nan")), fmt)
+        else:
+            result = encode(_compute(op, [v.astype(np.float64) for v in values]), fmt)
+    if ftz:
+        result = _flush(result, fmt)
+    magnitude = result & np.uint16(0x7FFF)
+    nan = magnitude > (0x7C00 if fmt == "f16" else 0x7F80)
+    negative = result > np.uint16(0x7FFF)
+    if sat:
+        one = np.uint16(0x3C00 if fmt == "f16" else 0x3F80)
+        return np.where(nan | negative, np.uint16(0), np.minimum(result, one))
+    if relu:
+        return np.where(nan, _NAN, np.where(negative, np.uint16(0), result))
+    return np.asarray(result)
+
+
+def _compute(op: str, v: list[Float64Array]) -> Float64Array:
+    """The float64 result: exact, or rounded to odd, or (ex2, tanh) within half a unit of float64."""
+    if op == "add":
+        return sum_to_odd(v[0], v[1])
+    if op == "sub":
+        return sum_to_odd(v[0], -v[1])
+    if op == "mul":
+        return v[0] * v[1]
+    if op == "fma":
+        return sum_to_odd(v[0] * v[1], v[2])
+    return np.asarray(np.exp2(v[0]) if op == "ex2" else np.tanh(v[0]))
+
+
+def _flush(raw: npt.NDArray[Any], fmt: str) -> npt.NDArray[Any]:
+    return np.where((raw & np.uint16(0x7FFF)) < _MIN_NORMAL[fmt], raw & np.uint16(0x8000), raw)
