@@ -186,5 +186,5 @@ def _lowered(scratch: Path, status: int, output: str) -> dict[str, Any]:
     if "error" in content:
         error = content["error"]
         line = f"line {error['line']}: " if error["line"] else ""
-        raise CompileError(f"{line}{error['message'][:300]}.", kernel=error["kernel"])
+        raise CompileError(f"{line}{error['message'][:300].rstrip(' .:')}.", kernel=error["kernel"])
     return content

@@ -54,8 +54,7 @@ def prim_funcs(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 def compiler_flags(configs: dict[str, Any]) -> list[str]:
     """nvcc flags that TileLang itself would derive from these pass configs."""
-    extra = configs.get("tl.device_compile_flags") or []
-    flags = shlex.split(extra) if isinstance(extra, str) else [f for part in extra for f in shlex.split(part)]
+    flags = [flag for part in configs.get("tl.device_compile_flags", ()) for flag in shlex.split(part)]
     if configs.get("tl.enable_fast_math"):
         flags.append("--use_fast_math")
     level = configs.get("tl.ptxas_register_usage_level")
@@ -95,6 +94,10 @@ def lower(name: str, function: Any, configs: dict[str, Any]) -> tuple[str, dict[
     import tilelang
     from tvm.target import Target
 
+    if {"tilelang_compile_flags", "tilelang_pass_configs"} & set(function.attrs.keys()):
+        raise ValueError(
+            f"{name} annotates compile flags or pass configs; set PASS_CONFIGS of the file instead"
+        )
     with Target(TARGET), tilelang.transform.PassContext(config=configs):
         artifact = tilelang.lower(function)
     kernels = list(artifact.device_mod.functions.values())

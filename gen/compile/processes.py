@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -69,5 +70,6 @@ class Processes:
 
 def _kill(process: subprocess.Popen[str]) -> None:
     # The child leads its own session, so that this reaches what nvcc started.
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it may end by itself in between
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 ParameterType = Literal[
-    "pointer", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"
+    "pointer", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"
 ]
 
 PARAMETER_BYTES: dict[ParameterType, int] = {
@@ -22,7 +22,6 @@ PARAMETER_BYTES: dict[ParameterType, int] = {
     "u32": 4,
     "u64": 8,
     "f16": 2,
-    "bf16": 2,
     "f32": 4,
     "f64": 8,
 }

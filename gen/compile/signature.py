@@ -9,31 +9,18 @@ from gen.compile.result import PARAMETER_BYTES, CompileError, Parameter, Paramet
 
 _KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(([^)]*)\) )?(\w+)\(([^;{]*)\) \{')
 
+# The scalar types that TileLang's code generator writes.
 _CUDA_TYPES: dict[str, ParameterType] = {
     "bool": "bool",
     "signed char": "i8",
-    "char": "i8",
-    "int8_t": "i8",
     "short": "i16",
-    "int16_t": "i16",
     "int": "i32",
-    "int32_t": "i32",
     "int64_t": "i64",
-    "long long": "i64",
     "uchar": "u8",
-    "unsigned char": "u8",
-    "uint8_t": "u8",
     "ushort": "u16",
-    "unsigned short": "u16",
-    "uint16_t": "u16",
     "uint": "u32",
-    "unsigned int": "u32",
-    "uint32_t": "u32",
     "uint64_t": "u64",
-    "unsigned long long": "u64",
     "half_t": "f16",
-    "half": "f16",
-    "bfloat16_t": "bf16",
     "float": "f32",
     "double": "f64",
 }
@@ -42,7 +29,6 @@ _DTYPES: dict[str, ParameterType] = {
     "handle": "pointer",
     "bool": "bool",
     "float16": "f16",
-    "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
     "int8": "i8",

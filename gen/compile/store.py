@@ -17,8 +17,8 @@ from typing import Any
 
 from gen.compile.result import CompileError, Kernel, Parameter
 
-# No compilation takes this long, so what is older was left by a killed process.
-SCRATCH_SECONDS = 24 * 3600
+# Scratch folders this old were left by killed processes, and logs this old have been read.
+KEEP_SECONDS = 7 * 24 * 3600
 
 
 def default_cache() -> Path:
@@ -43,7 +43,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which is created on the first write."""
-        self.folder = folder
+        self.folder = folder.absolute()
 
     def load(self, key: str) -> dict[str, Kernel] | None:
         """The kernels stored under `key`, or None where there is no entry or its bytes were damaged."""
@@ -56,37 +56,48 @@ class Store:
         return {name: _decode(fields) for name, fields in json.loads(body).items()}
 
     def save(self, key: str, kernels: dict[str, Kernel], scratch: Path) -> None:
-        """Write an entry inside `scratch` and rename it into place; the last of several writers wins."""
+        """Write an entry inside `scratch` and rename it into place; the last of several writers wins.
+
+        Raises CompileError where the cache cannot be written, as `keep` and `scratch` do.
+        """
         body = json.dumps({name: _encode(kernel) for name, kernel in kernels.items()}).encode()
         written = scratch / "entry.json"
-        written.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        written.replace(self._entry(key))
+        with self._writing():
+            written.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+            written.replace(self._entry(key))
 
     def keep(self, key: str, scratch: Path) -> Path:
         """Keep the scratch folder of a failed compilation for its user to read; returns its new place."""
-        kept = self.folder / "failed" / key[:16]
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(scratch, kept, dirs_exist_ok=True)
+        with self._writing():
+            kept = Path(self._new_folder("failed", key[:12] + "-"))
+            shutil.copytree(scratch, kept, dirs_exist_ok=True)
         return kept
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A new folder on the cache's file system, removed at the end; those of killed processes are swept.
-
-        Raises CompileError where the cache cannot be written.
-        """
-        base = self.folder / "scratch"
+        """A new folder on the cache's file system, removed at the end; old ones are swept."""
+        with self._writing():
+            folder = self._new_folder("scratch", "")
         try:
-            base.mkdir(parents=True, exist_ok=True)
-            _sweep(base)
-            folder = tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True)
+            yield Path(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _new_folder(self, kind: str, prefix: str) -> str:
+        base = self.folder / kind
+        base.mkdir(parents=True, exist_ok=True)
+        _sweep(base)
+        return tempfile.mkdtemp(dir=base, prefix=prefix)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise CompileError(
-                f"The compile cache {self.folder} cannot be written: {error.strerror}. Set KGEN_CACHE to a "
-                "folder that can."
+                f"The compile cache {self.folder} cannot be written: {error.strerror or error}. Set "
+                "KGEN_CACHE to a folder that can."
             ) from error
-        with folder as path:
-            yield Path(path)
 
     def _entry(self, key: str) -> Path:
         return self.folder / f"{key}.json"
@@ -95,7 +106,7 @@ class Store:
 def _sweep(base: Path) -> None:
     for path in base.iterdir():
         try:
-            old = path.stat().st_mtime < time.time() - SCRATCH_SECONDS
+            old = path.stat().st_mtime < time.time() - KEEP_SECONDS
         except FileNotFoundError:  # another process finished with it
             continue
         if old:

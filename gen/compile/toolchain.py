@@ -53,6 +53,7 @@ class Toolchain:
             "TMPDIR": str(scratch),
             "TILELANG_CACHE_DIR": str(scratch / "tilelang"),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
         }
 
 

@@ -1,0 +1,126 @@
+"""What a compiled kernel says of itself, against the compiler's own tools and the bytes it emitted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gen.compile import Compiled, Parameter, compile_source, toolchain
+from gen.compile.toolchain import find_toolchain
+from tests.compile.conftest import SOURCES
+
+RESERVED = 1024  # bytes of shared memory that cuobjdump counts and ptxas does not
+
+
+def signature(compiled: Compiled, kernel: str) -> list[tuple[str, str]]:
+    return [(p.name, p.type) for p in compiled.kernels[kernel].parameters]
+
+
+def test_compiles_with_nothing_on_path(axpy):
+    kernel = axpy.kernels["axpy"]
+    assert not axpy.from_cache
+    assert (kernel.name, kernel.entry, kernel.arch, kernel.threads) == ("axpy", "axpy_kernel", "sm_120a", 128)
+    assert ".target sm_120a" in kernel.ptx
+    assert kernel.cubin.startswith(b"\x7fELF")
+    assert kernel.parameters == tuple(
+        Parameter(*p) for p in [("x", "pointer"), ("y", "pointer"), ("alpha", "f32"), ("n", "i32")]
+    )
+
+
+def test_kernels_keep_the_order_of_the_source(several):
+    assert list(several.kernels) == ["gemm", "views", "scalars"]
+
+
+def test_signature_order_is_the_emitted_one(several):
+    assert signature(several, "gemm") == [
+        *((name, "pointer") for name in "abc"),
+        *((name, "i32") for name in "km"),
+        ("scale", "f32"),
+    ]
+
+
+def test_view_does_not_rename_a_parameter_and_unread_ones_are_dropped(several):
+    emitted = re.search(r"views_kernel\((.*)\) \{", several.kernels["views"].cuda)[1]
+    assert re.search(r"\bpacked_(fp8|bf16)\b", emitted) and not re.search(r"\bpacked\b", emitted)
+    assert signature(several, "views") == [
+        ("out", "pointer"),
+        ("packed", "pointer"),
+        ("rows", "i32"),
+        ("stride", "i32"),
+    ]
+
+
+def test_scalars_of_every_type(several):
+    kinds = dict(signature(several, "scalars"))
+    assert kinds.pop("out") == "pointer"
+    assert kinds.pop("flag") == "bool"
+    assert kinds == {name: name for name in kinds} and len(kinds) == 10
+
+
+def test_resources_agree_with_cuobjdump(several, tmp_path):
+    tool = find_toolchain().cuda_home / "bin" / "cuobjdump"
+    for kernel in several.kernels.values():
+        path = tmp_path / "kernel.cubin"
+        path.write_bytes(kernel.cubin)
+        dump = subprocess.run(
+            [tool, "--dump-resource-usage", path], capture_output=True, text=True, check=True
+        ).stdout
+        told = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|SHARED):(\d+)", dump)}
+        assert told == {
+            "REG": kernel.registers,
+            "STACK": kernel.stack_bytes,
+            "SHARED": kernel.static_shared_bytes + RESERVED,
+        }
+    assert (
+        several.kernels["gemm"].dynamic_shared_bytes == 2 * (32 * 32 + 64 * 32) * 2
+    )  # stages × tiles × bf16
+    assert several.kernels["gemm"].shared_bytes == 12288
+    assert several.kernels["scalars"].static_shared_bytes == 256
+
+
+def test_spills_are_reported(tmp_path):
+    text = (SOURCES / "several.py").read_text()
+    text = text.replace('(gemm, "views", scalars)', "(gemm,)").replace(
+        "PASS_CONFIGS = {", 'PASS_CONFIGS = {"tl.device_compile_flags": ["--maxrregcount=24"], '
+    )
+    source = tmp_path / "spilling.py"
+    source.write_text(text)
+    kernel = compile_source(source, cache=tmp_path).kernels["gemm"]
+    assert kernel.registers == 24
+    assert kernel.spill_store_bytes > 0 and kernel.spill_load_bytes > 0 and kernel.stack_bytes > 0
+
+
+def test_ptx_and_cubin_are_the_same_from_another_folder_and_another_environment(axpy, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-lineinfo")
+    source = tmp_path / "other" / "name.py"
+    source.parent.mkdir()
+    source.write_bytes((SOURCES / "axpy.py").read_bytes())
+    again = compile_source(source, cache=tmp_path / "cache")
+    assert not again.from_cache
+    assert again.kernels == axpy.kernels
+    assert str(tmp_path) not in again.kernels["axpy"].ptx
+
+
+def test_another_arch_compiles_the_same_cuda_text(axpy, cache):
+    hopper = compile_source(SOURCES / "axpy.py", arch="sm_90a", cache=cache)
+    assert not hopper.from_cache
+    kernel = hopper.kernels["axpy"]
+    assert kernel.cuda == axpy.kernels["axpy"].cuda
+    assert kernel.arch == hopper.arch == "sm_90a" and ".target sm_90a" in kernel.ptx
+    assert kernel.cubin != axpy.kernels["axpy"].cubin
+
+
+def test_toolchain_names_versions():
+    versions = toolchain()
+    assert versions["tilelang"] == "0.1.15"
+    assert versions["nvidia-cuda-nvcc"] == "13.0.88"
+
+
+@pytest.mark.parametrize("arch", ["sm_120a; rm", "compute_90", "sm_"])
+def test_an_arch_is_a_name(arch, tmp_path):
+    with pytest.raises(Exception, match="is not an architecture"):
+        compile_source(Path("unused.py"), arch=arch, cache=tmp_path)
