@@ -52,7 +52,8 @@ def dotted(path: Iterable[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += "." * bool(text) + (part if part.isascii() and part.isidentifier() else quote(part))
+            plain = part.isascii() and part.isidentifier() and len(part) <= QUOTED_CHARACTERS
+            text += "." * bool(text) + (part if plain else quote(part))
     return text
 
 

@@ -160,7 +160,8 @@ class Within:
         """`size` itself where it is allowed."""
         for part, value in zip(("min", "max"), bounds(size), strict=True):
             at = (part,) if isinstance(size, RunTimeSize) else ()
-            best = min(max(self.low, round(value / self.step) * self.step), self.high)
+            rounded = (value + self.step // 2) // self.step * self.step
+            best = min(max(rounded, self.low), self.high)
             if not self.low <= value <= self.high:
                 raise refusal(f"{quote(value)} is outside {self.low} to {self.high}", f"use {best}", at)
             if value % self.step:
@@ -197,12 +198,13 @@ _RESERVED = frozenset(
 
 
 def _check_name(name: str) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")[:40] or "my"
+    best = f"{plain}_kernel" if plain in {*_RESERVED, "my"} else plain
     if name in _RESERVED:
-        raise refusal(f"{quote(name)} is a word of the language or a module", f"use {name}_kernel")
+        raise refusal(f"{quote(name)} is a word of Python or the name of a module", f"use {best}")
     if not re.fullmatch(NAME_PATTERN[1:-1], name):
-        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")[:40]
         reason = f"{quote(name)} is not a name (a-z, then a-z, 0-9 and _, at most 64 characters)"
-        raise refusal(reason, f"use {plain or 'my_kernel'}")
+        raise refusal(reason, f"use {best}")
     return name
 
 
@@ -227,9 +229,12 @@ class Fixed(Section):
 
 
 def _split_form(value: object) -> object:
-    if isinstance(value, str | Fixed | dict):
+    if isinstance(value, Fixed | dict) or value in list(SplitWord):
         return value
-    raise refusal(f"{quote(value)} is neither none, waves nor {{fixed: N}}", "use waves or {fixed: 4}")
+    best = nearest(value, SplitWord) or "waves or {fixed: 4}"
+    if type(value) is int and 1 <= value <= MAX_SPLITS:
+        best = f"{{fixed: {value}}}"
+    raise refusal(f"{quote(value)} is neither none, waves nor {{fixed: N}}", f"use {best}")
 
 
 Split: TypeAlias = Annotated[

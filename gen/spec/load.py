@@ -26,13 +26,20 @@ def load_many(paths: Sequence[Path]) -> list[KernelSpec]:
     """
     files: dict[Path, Path] = {}
     for path in paths:
-        inside = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
+        try:
+            inside = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
+            for file in inside:
+                files.setdefault(file.resolve(), file)
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as error:  # a name too long, a loop of links, a null character
+            raise SpecError(path, None, "", f"cannot be read ({error})", "check the path") from error
         if not inside:
             raise SpecError(
                 path, None, "", "the folder holds no .yaml file", "name a spec or a folder of specs"
             )
-        for file in inside:
-            files.setdefault(file.resolve(), file)
     specs: dict[str, KernelSpec] = {}
     for file in files.values():
         spec = load(file)

@@ -17,17 +17,22 @@ def refuse(model: type[BaseModel], error: ValidationError, document: Document) -
 
     Missing keys come last: beside an unknown key they are most often the same slip, which that key shows.
     """
-    found = [_explain(model, dict(details)) for details in error.errors(include_url=False)]
-    found.sort(key=lambda item: (item[1].endswith("is missing"), document.line(item[0])))
-    path, reason, fix = found[0]
+    found = []
+    for details in error.errors(include_url=False):
+        path, reason, fix = _explain(model, dict(details))
+        found.append((details["type"] == "missing", document.line(path), path, reason, fix))
+    _, _, path, reason, fix = min(found, key=lambda item: item[:2])
     return document.error(path, reason, fix, more=len(found) - 1)
 
 
 def _explain(model: type[BaseModel], details: dict[str, Any]) -> tuple[KeyPath, str, str]:
     """Field, reason and fix of one of pydantic's errors."""
-    # Tags of unions are written in parentheses so that they can be told from keys.
-    path: KeyPath = tuple(part for part in details["loc"] if not str(part).startswith("("))
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    *parents, last = details["loc"] or ("",)
+    # Tags of unions are in parentheses so that they can be told from keys; an unknown key may look so too.
+    path: KeyPath = tuple(part for part in parents if not str(part).startswith("("))
+    if last and (kind == "extra_forbidden" or not str(last).startswith("(")):
+        path = (*path, last)
     shown = quote(value)
     if kind == "spec":
         path = (*path, *context.get("at", ()))
@@ -35,8 +40,6 @@ def _explain(model: type[BaseModel], details: dict[str, Any]) -> tuple[KeyPath, 
     if kind == "missing":
         return path, "the key is missing", f"add '{path[-1]}:'"
     if kind == "extra_forbidden":
-        path = tuple(details["loc"])  # an unknown key may look like a tag
-        path = tuple(part for part in path[:-1] if not str(part).startswith("(")) + path[-1:]
         known = _keys(model, path[:-1])
         near = nearest(path[-1], known)
         return path, "the key is unknown", f"use {near}" if near else f"the keys here are {', '.join(known)}"

@@ -63,11 +63,11 @@ class Document:
 
 def read(path: Path) -> Document:
     """Reads and parses `path`; `SpecError` where it is missing, unreadable, too large or not such YAML."""
-    if path.is_dir():
-        raise SpecError(path, None, "", "this is a folder, not a spec", "name a .yaml file")
-    if not path.is_file():
-        raise SpecError(path, None, "", "there is no such file", "check the path")
     try:
+        if path.is_dir():
+            raise SpecError(path, None, "", "this is a folder, not a spec", "name a .yaml file")
+        if not path.is_file():
+            raise SpecError(path, None, "", "there is no such regular file", "check the path")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -147,7 +147,7 @@ class _Reader:
             yield from YAML(typ="safe", pure=True).parse(text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            reason = " ".join(f"not valid YAML ({error.problem or error.context})".split())
+            reason = f"not valid YAML ({' '.join(str(error.problem or error.context).split())[:100]})"
             line = mark.line + 1 if mark else None
             raise SpecError(
                 self.path, line, "", reason, "check indentation, colons and quotes here"
