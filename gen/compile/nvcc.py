@@ -43,12 +43,11 @@ def split_flags(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Flags for (nvcc, ptxas): nvcc writes PTX only, so it cannot pass on what belongs to the assembler."""
     nvcc: list[str] = []
     ptxas: list[str] = []
-    for flag in flags:
-        options = re.fullmatch(r"(?:--ptxas-options|-Xptxas)=(.+)", flag)
-        if options:
-            ptxas += options[1].split(",")
-        elif re.match(r"--?maxrregcount=", flag):
-            ptxas.append(flag)
+    rest = iter(flags)
+    for flag in rest:
+        name, _, options = flag.partition("=")
+        if name in ("--ptxas-options", "-Xptxas"):
+            ptxas += (options or next(rest, "")).split(",")
         else:
             nvcc.append(flag)
     return nvcc, ptxas

@@ -72,7 +72,7 @@ def test_resources_agree_with_cuobjdump(several, tmp_path):
         assert told == {
             "REG": kernel.registers,
             "STACK": kernel.stack_bytes,
-            "SHARED": kernel.static_shared_bytes + RESERVED,
+            "SHARED": kernel.static_shared_bytes + (RESERVED if kernel.shared_bytes else 0),
         }
     assert (
         several.kernels["gemm"].dynamic_shared_bytes == 2 * (32 * 32 + 64 * 32) * 2
@@ -81,20 +81,15 @@ def test_resources_agree_with_cuobjdump(several, tmp_path):
     assert several.kernels["scalars"].static_shared_bytes == 256
 
 
-def test_spills_are_reported(tmp_path):
-    text = (SOURCES / "several.py").read_text()
-    text = text.replace('(gemm, "views", scalars)', "(gemm,)").replace(
-        "PASS_CONFIGS = {", 'PASS_CONFIGS = {"tl.device_compile_flags": ["--maxrregcount=24"], '
-    )
-    source = tmp_path / "spilling.py"
-    source.write_text(text)
-    kernel = compile_source(source, cache=tmp_path).kernels["gemm"]
-    assert kernel.registers == 24
+def test_spills_are_reported(cache):
+    kernel = compile_source(SOURCES / "spilling.py", cache=cache).kernels["spilling"]
+    assert kernel.registers <= 65536 // 1024
     assert kernel.spill_store_bytes > 0 and kernel.spill_load_bytes > 0 and kernel.stack_bytes > 0
 
 
 def test_ptx_and_cubin_are_the_same_from_another_folder_and_another_environment(axpy, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "7")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NVCC_APPEND_FLAGS", "-lineinfo")
     source = tmp_path / "other" / "name.py"
     source.parent.mkdir()
@@ -103,6 +98,7 @@ def test_ptx_and_cubin_are_the_same_from_another_folder_and_another_environment(
     assert not again.from_cache
     assert again.kernels == axpy.kernels
     assert str(tmp_path) not in again.kernels["axpy"].ptx
+    assert not (tmp_path / "home").exists()
 
 
 def test_another_arch_compiles_the_same_cuda_text(axpy, cache):
