@@ -181,25 +181,14 @@ class Within:
         return {"anyOf": [integer, {"type": "object", **both, "additionalProperties": False}]}
 
 
-# Words that an identifier of generated source must not hide.
-_RESERVED = frozenset(
-    [
-        *keyword.kwlist,
-        *keyword.softkwlist,
-        *dir(builtins),
-        "cuda",
-        "cutlass",
-        "numpy",
-        "tilelang",
-        "torch",
-        "tvm",
-    ]
-)
+# Words that an identifier of generated source must not hide, and those that YAML reads as no string.
+_MODULES = frozenset({"cuda", "cutlass", "numpy", "tilelang", "torch", "tvm"})
+_RESERVED = _MODULES.union(keyword.kwlist, keyword.softkwlist, dir(builtins), {"true", "false", "null"})
 
 
 def _check_name(name: str) -> str:
-    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")[:40] or "my"
-    best = f"{plain}_kernel" if plain in {*_RESERVED, "my"} else plain
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower())[:40].lstrip("_0123456789").rstrip("_")
+    best = f"{plain or 'my'}_kernel" if plain in {*_RESERVED, ""} else plain
     if name in _RESERVED:
         raise refusal(f"{quote(name)} is a word of Python or the name of a module", f"use {best}")
     if not re.fullmatch(NAME_PATTERN[1:-1], name):

@@ -28,11 +28,11 @@ def refuse(model: type[BaseModel], error: ValidationError, document: Document) -
 def _explain(model: type[BaseModel], details: dict[str, Any]) -> tuple[KeyPath, str, str]:
     """Field, reason and fix of one of pydantic's errors."""
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
-    *parents, last = details["loc"] or ("",)
     # Tags of unions are in parentheses so that they can be told from keys; an unknown key may look so too.
-    path: KeyPath = tuple(part for part in parents if not str(part).startswith("("))
-    if last and (kind == "extra_forbidden" or not str(last).startswith("(")):
-        path = (*path, last)
+    place, key = (
+        (details["loc"][:-1], details["loc"][-1:]) if kind == "extra_forbidden" else (details["loc"], ())
+    )
+    path: KeyPath = (*(part for part in place if not str(part).startswith("(")), *key)
     shown = quote(value)
     if kind == "spec":
         path = (*path, *context.get("at", ()))
