@@ -1,5 +1,7 @@
 """Wrong specs give one paragraph with line, field, reason and a value that works."""
 
+from pathlib import Path
+
 import pytest
 
 from gen.spec import SpecError
@@ -160,3 +162,8 @@ def test_messages_are_short_and_printable(valid, load_text):
         text = str(caught.value)
         assert text.isprintable()
         assert len(text) < len(str(caught.value.path)) + 300
+
+
+def test_an_error_is_one_paragraph_whatever_the_path():
+    error = SpecError(Path("a\nb\x1b[31m.yaml"), 3, "tile.keys", "found \x00", "use 32")
+    assert str(error) == "a\\nb\\x1b[31m.yaml:3: tile.keys: found \\x00; use 32."
