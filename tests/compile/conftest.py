@@ -27,5 +27,10 @@ def axpy(cache: Path) -> Iterator[Compiled]:
 
 
 @pytest.fixture(scope="session")
+def gemm(cache: Path) -> Compiled:
+    return compile_source(SOURCES / "gemm.py", cache=cache)
+
+
+@pytest.fixture(scope="session")
 def several(cache: Path) -> Compiled:
     return compile_source(SOURCES / "several.py", cache=cache)
