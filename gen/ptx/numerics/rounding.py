@@ -98,7 +98,7 @@ def round_scaled(hi: Float64Array, lo: Float64Array, exponent: IntArray, roundin
         rest = hi - np.ldexp(r, -exponent)  # what ldexp dropped below the subnormal range, or minus infinity
         residual = np.where(rest != 0, rest, lo)
         if rounding == "rn":
-            tie = np.abs(rest) == np.ldexp(1.0, -1075 - exponent)
+            tie = (rest != 0) & (np.abs(rest) == np.ldexp(1.0, -1075 - exponent))
             move = tie & (lo != 0) & ((lo > 0) == (rest > 0))
             return np.where(move, np.nextafter(r, np.where(rest > 0, np.inf, -np.inf)), r)
         if rounding == "rz":
