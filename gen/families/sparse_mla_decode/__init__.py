@@ -1,5 +1,24 @@
-"""Sparse-MLA decode over paged FP8 caches."""
+"""Sparse-MLA decode: one latent key-value head, keys gathered by index from paged FP8 caches."""
 
+from gen.families.sparse_mla_decode.cases import RELATIONS, fuzz_sizes, knobs, make_inputs, must_test, related
+from gen.families.sparse_mla_decode.compare import arguments, compare, equal, outputs
+from gen.families.sparse_mla_decode.plan import launch_plan, plan
+from gen.families.sparse_mla_decode.reference import reference
 from gen.families.sparse_mla_decode.spec import Spec
 
-__all__ = ["Spec"]
+__all__ = [
+    "RELATIONS",
+    "Spec",
+    "arguments",
+    "compare",
+    "equal",
+    "fuzz_sizes",
+    "knobs",
+    "launch_plan",
+    "make_inputs",
+    "must_test",
+    "outputs",
+    "plan",
+    "reference",
+    "related",
+]

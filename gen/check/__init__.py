@@ -1,0 +1,1 @@
+"""Checking kernels: cases, properties, and the fuzzer that draws one and checks the other."""

@@ -1,0 +1,42 @@
+"""How far a result is from its reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Errors of one output: greatest absolute and relative, the 99th percentile of the absolute, rms, 1 − cos."""
+
+    absolute: float
+    percentile_99: float
+    rms: float
+    cosine: float
+
+
+def distance(got: torch.Tensor, want: torch.Tensor) -> Distance:
+    """Distances of two tensors of one shape, in fp64; pairs of equal infinities count as equal."""
+    got, want = got.double().flatten(), want.double().flatten()
+    error = torch.where(got == want, 0, (got - want).abs())
+    if not error.numel():
+        return Distance(0.0, 0.0, 0.0, 0.0)
+    finite = want.isfinite() & got.isfinite()
+    a, b = got[finite], want[finite]
+    norms = (a * a + b * b).sum()
+    cosine = 1 - float(2 * (a * b).sum() / norms) if norms > 0 else 0.0
+    return Distance(
+        float(error.max()), float(torch.quantile(error[:1_000_000], 0.99)), float((error**2).mean().sqrt()), cosine
+    )
+
+
+def failing(
+    got: torch.Tensor, want: torch.Tensor, absolute: float | torch.Tensor, relative: float
+) -> torch.Tensor:
+    """Indices [n, dims] of elements that pass neither the absolute nor the relative bar (NaN never passes)."""
+    got, want = got.double(), want.double()
+    error = (got - want).abs()
+    passes = (got == want) | (error < absolute) | (error < relative * want.abs())
+    return torch.nonzero(~passes)

@@ -1,0 +1,145 @@
+"""What every family plans: shared memory of a block, splits of the reduction axis, and the launches.
+
+Everything here is a pure function of sizes and device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gen.spec import Fixed, KernelSpec, Split, SplitWord
+
+SHARED_BYTES_PER_BLOCK = 101_376
+"""Shared memory that one block of an sm_120 card may have (CUDA programming guide, compute capability 12.0)."""
+
+BLOCK_TILES = 1.5
+"""What starting and ending a block costs, in key tiles: the query load, the pipeline's fill, the partial store."""
+
+MERGE_TILES = 0.05
+"""What merging one more split costs, in key tiles."""
+
+
+@dataclass(frozen=True)
+class SharedBuffer:
+    """One shared-memory buffer of a block."""
+
+    name: str
+    shape: tuple[int, ...]
+    element_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Size, rounded up to the 16-byte unit of vector accesses."""
+        return math.ceil(math.prod(self.shape) * self.element_bytes / 16) * 16
+
+
+def shared_bytes(buffers: Sequence[SharedBuffer]) -> int:
+    """Bytes of all buffers together."""
+    return sum(buffer.bytes for buffer in buffers)
+
+
+def refuse_oversized(spec: KernelSpec, buffers: Sequence[SharedBuffer], field_name: str, fix: str) -> None:
+    """Raise SpecError where the buffers exceed the shared memory of a block; `fix` says what fits."""
+    total = shared_bytes(buffers)
+    if total <= SHARED_BYTES_PER_BLOCK:
+        return
+    largest = ", ".join(
+        f"{buffer.name} {buffer.bytes:,}" for buffer in sorted(buffers, key=lambda b: -b.bytes)[:3]
+    )
+    raise spec.error(
+        field_name,
+        f"a block would need {total:,} B of shared memory ({largest}, …) where {SHARED_BYTES_PER_BLOCK:,} B is the limit",
+        fix,
+    )
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The division of `tiles` key tiles over `count` blocks of `tiles_per_split` each (the last may have fewer)."""
+
+    count: int
+    tiles_per_split: int
+    blocks: int
+    waves: int
+    last_wave_fill: float
+    """Share of the card's block slots that the last wave uses, 0 to 1."""
+
+
+def plan_splits(strategy: Split, *, tiles: int, rows: int, slots: int) -> Splits:
+    """Divide `tiles` tiles of work for each of `rows` independent blocks on a card with `slots` block slots.
+
+    `none` keeps one block a row; `fixed: N` makes N, or one a tile where there are fewer tiles; `waves` takes
+    the count whose estimated time, waves × (tiles a block + start and end) + merge, is least, and of equals
+    the smallest.
+    """
+    tiles = max(tiles, 1)
+    if strategy is SplitWord.NONE:
+        return _splits(1, tiles, rows, slots)
+    if isinstance(strategy, Fixed):
+        return _splits(min(strategy.fixed, tiles), tiles, rows, slots)
+    candidates = [_splits(count, tiles, rows, slots) for count in range(1, tiles + 1)]
+    return min(
+        candidates,
+        key=lambda s: (s.waves * (s.tiles_per_split + BLOCK_TILES) + MERGE_TILES * s.count, s.count),
+    )
+
+
+def _splits(count: int, tiles: int, rows: int, slots: int) -> Splits:
+    per_split = math.ceil(tiles / count)
+    count = math.ceil(tiles / per_split)
+    blocks = rows * count
+    waves = math.ceil(blocks / slots)
+    last = blocks - (waves - 1) * slots if blocks else 0
+    return Splits(count, per_split, blocks, waves, last / slots)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch: grid (x, y, z) and threads a block; shared memory is the compiled kernel's."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A buffer that the caller provides between launches; `zeroed` before the first one ever, not before each."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    zeroed: bool = False
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Everything that a launch needs beside the tensors. Nothing in it depends on device data."""
+
+    splits: Splits
+    launches: tuple[Launch, ...]
+    scalars: dict[str, int | float]
+    scratch: dict[str, Scratch] = field(default_factory=dict)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of all scratch buffers (their elements are 4 bytes each)."""
+        return sum(4 * math.prod(buffer.shape) for buffer in self.scratch.values())
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """What a spec alone decides: the block's buffers and the values that the template is rendered with."""
+
+    template: str
+    kernels: tuple[str, ...]
+    buffers: tuple[SharedBuffer, ...]
+    threads: int
+    context: dict[str, Any]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of the largest kernel's block."""
+        return shared_bytes(self.buffers)
