@@ -68,10 +68,10 @@ def convert(
             return _integer_to_float(src, dst_type, rounding, sat)
         if src_type == "f32" and ftz:
             src = float32.flush(src)
-        value = (src if src_type in ("f32", "f64") else decode(src, src_type)).astype(np.float64)
+        value = src if src_type in ("f32", "f64") else decode(src, src_type)
         if dst_type in _INTEGERS:
             require_rounding(rounding or "none", tuple(_TO_INTEGRAL))
-            return _float_to_integer(value, dst_type, src_type, rounding or "")
+            return _float_to_integer(value.astype(np.float64), dst_type, src_type, rounding or "")
         if rounding in _TO_INTEGRAL:
             if dst_type != src_type:
                 raise ValueError(
@@ -180,7 +180,7 @@ def _integer_to_float(src: Array, dst_type: str, rounding: str | None, sat: bool
 
 
 def _to_float(
-    value: Float64Array,
+    value: Array,
     dst_type: str,
     rounding: str,
     *,
@@ -189,12 +189,12 @@ def _to_float(
     satfinite: bool = False,
     relu: bool = False,
 ) -> Array:
-    """A float64 value rounded to the type, then clamped as asked."""
+    """A float32 or float64 value clamped to [0, 1] if `sat`, then rounded to the type."""
     if sat:
         value = np.where(value > 0, np.minimum(value, 1.0), 0.0)
     if dst_type == "f64":
         require_rounding(rounding)
-        return value
+        return value.astype(np.float64)
     if dst_type == "f32":
         return float32.finish(to_float32(value, rounding), ftz, False)
     return encode(value, dst_type, rounding, satfinite=satfinite, relu=relu)

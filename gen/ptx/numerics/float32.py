@@ -86,11 +86,21 @@ def fma(
     ftz: bool = False,
     sat: bool = False,
 ) -> Float32Array:
-    """a * b + c, rounded once: the product is exact in float64, the sum is rounded to odd there first."""
+    """a * b + c, rounded once.
+
+    The product is exact in float64. Rounding the sum twice errs only where the float64 sum is a tie between
+    float32 values, or below their normal range: then the sum is rounded to odd first.
+    """
     if ftz:
         a, b, c = flush(a), flush(b), flush(c)
     with np.errstate(all="ignore"):
-        return finish(_rounded_sum(_product(a, b), c.astype(np.float64), rounding), ftz, sat)
+        product = _product(a, b)
+        if rounding == "rn":
+            s = np.asarray(product + c)
+            tie = (s.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+            if not (tie | ((np.abs(s) < 2.0**-126) & (s != 0))).any():
+                return finish(s.astype(np.float32), ftz, sat)
+        return finish(_rounded_sum(product, np.asarray(c, dtype=np.float64), rounding), ftz, sat)
 
 
 def div(

@@ -48,6 +48,7 @@ FORMATS = {
     "tf32": Format(32, 10, 127, 0x3FBFF, inf_code=0x3FC00, nan_code=0x3FFFF, pad=13),
 }
 UE8M0_NAN = 0xFF
+_INF = 0x7F800000  # float32 bits
 
 
 def _small_table(fmt: Format) -> Float32Array:
@@ -113,63 +114,85 @@ def encode(
     values, -0 included, +0. Negative values have no ue4m3 code and become 0.
     """
     values = np.asarray(values)
+    if fmt == "f16" and rounding == "rn":
+        with np.errstate(all="ignore"):
+            magnitude_code = values.astype(np.float16).view(np.uint16)
+        return _finish_half(magnitude_code, FORMATS[fmt], satfinite, relu)
     x = values if values.dtype == np.float32 else to_float32_odd(values.astype(np.float64))
     u = np.ascontiguousarray(x).view(np.uint32).reshape(x.shape)
-    magnitude = u & np.uint32(0x7FFFFFFF)
+    if fmt == "bf16" and rounding == "rn":
+        nan = np.isnan(x)
+        rounded = (u + (np.uint32(0x7FFF) + ((u >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
+        return _finish_half(
+            np.where(nan, np.uint32(0x7FFF), rounded).astype(np.uint16), FORMATS[fmt], satfinite, relu
+        )
+    magnitude = (u & np.uint32(0x7FFFFFFF)).view(np.int32)
     if fmt == "ue8m0":
         return _encode_ue8m0(magnitude, rounding, satfinite)
     require_rounding(rounding, ("rn", "rna", "rz", "rm", "rp"))
     if fmt not in FORMATS:
         raise ValueError(f"unknown format {fmt!r}; known are {', '.join([*FORMATS, 'ue8m0'])}")
     f = FORMATS[fmt]
-    negative = u > np.uint32(0x7FFFFFFF)
+    negative = u.view(np.int32) < 0
     code = _round_magnitude(magnitude, negative, f, rounding)
-    infinite = magnitude == np.uint32(0x7F800000)
-    nan = magnitude > np.uint32(0x7F800000)
-    overflow = f.max_code
-    if not satfinite:
-        overflow = next(c for c in (f.inf_code, f.nan_code, f.max_code) if c is not None)
-    away = {"rn": True, "rna": True, "rz": False, "rm": negative, "rp": ~negative}[rounding]
-    code = np.where(code > f.max_code, np.where(infinite | away, overflow, f.max_code), code)
-    nan_code = f.max_code if f.nan_code is None else f.nan_code
-    code = np.where(nan, nan_code, code)
+    large = code > f.max_code
+    if large.any():  # overflow, infinity or NaN
+        overflow = f.max_code
+        if not satfinite:
+            overflow = next(c for c in (f.inf_code, f.nan_code, f.max_code) if c is not None)
+        away = {"rn": True, "rna": True, "rz": False, "rm": negative, "rp": ~negative}[rounding]
+        code = np.where(large, np.where((magnitude == _INF) | away, overflow, f.max_code), code)
+        nan = magnitude > _INF
+        code = np.where(nan, f.max_code if f.nan_code is None else f.nan_code, code)
+        negative = negative & ~nan
     if relu or not f.signed:
-        code = np.where(negative & ~nan, 0, code)
+        code = np.where(negative, 0, code)
     else:
-        code = code | np.where(negative & ~nan, 1 << (f.width - 1 - f.pad), 0)
+        code = code | (negative * np.int32(1 << (f.width - 1 - f.pad)))
     return np.asarray((code << f.pad).astype(f.dtype))
 
 
+def _finish_half(code: UIntArray, f: Format, satfinite: bool, relu: bool) -> npt.NDArray[np.uint16]:
+    """uint16 codes of f16 or bf16, rounded already, with NaN made canonical, clamped as asked."""
+    magnitude = code & np.uint16(0x7FFF)
+    special = magnitude > f.max_code
+    if special.any():
+        if satfinite:
+            code = np.where(special, (code & np.uint16(0x8000)) | np.uint16(f.max_code), code)
+        code = np.where(magnitude > f.max_code + 1, np.uint16(0x7FFF), code)
+    if relu:
+        code = np.where(code > 0x7FFF, np.uint16(0), code)
+    return np.asarray(code)
+
+
 def _round_magnitude(
-    magnitude: UIntArray, negative: UIntArray, f: Format, rounding: str
-) -> npt.NDArray[np.int64]:
+    magnitude: npt.NDArray[np.int32], negative: npt.NDArray[np.bool_], f: Format, rounding: str
+) -> npt.NDArray[np.int32]:
     """Codes of float32 magnitudes (raw bits) before overflow; a carry runs into the next binade."""
-    field = (magnitude >> np.uint32(23)).astype(np.int64)
-    significand = (magnitude & np.uint32(0x7FFFFF)).astype(np.int64) | ((field > 0).astype(np.int64) << 23)
-    above = np.maximum(field, 1) - 127 - (1 - f.bias)  # exponent above the format's smallest normal
+    field = magnitude >> 23
+    significand = (magnitude & 0x7FFFFF) | (np.minimum(field, 1) << 23)
+    above = np.maximum(field, 1) - (128 - f.bias)  # exponent above the format's smallest normal
     shift = np.minimum(23 - f.mantissa - np.minimum(above, 0), 30)
-    kept = significand >> shift
-    dropped = significand - (kept << shift)
-    half = np.int64(1) << (shift - 1)
-    if rounding == "rn":
-        up = dropped + (kept & 1) > half
-    elif rounding == "rna":
-        up = dropped >= half
-    elif rounding == "rz":
-        up = np.zeros_like(negative)
-    else:
-        up = (dropped > 0) & (negative == (rounding == "rm"))
-    return np.asarray((np.maximum(above, 0) << f.mantissa) + kept + up)
+    base = np.maximum(above, 0) << f.mantissa
+    if rounding == "rn":  # half a unit less one, and one more where the kept part is odd
+        return np.asarray(
+            base + ((significand + (((1 << (shift - 1)) - 1) + ((significand >> shift) & 1))) >> shift)
+        )
+    if rounding == "rna":
+        return np.asarray(base + ((significand + (1 << (shift - 1))) >> shift))
+    kept = base + (significand >> shift)
+    if rounding == "rz":
+        return np.asarray(kept)
+    inexact = (significand & ((1 << shift) - 1)) != 0
+    return np.asarray(kept + (inexact & (negative == (rounding == "rm"))))
 
 
-def _encode_ue8m0(magnitude: UIntArray, rounding: str, satfinite: bool) -> npt.NDArray[np.uint8]:
+def _encode_ue8m0(magnitude: npt.NDArray[np.int32], rounding: str, satfinite: bool) -> npt.NDArray[np.uint8]:
     """2^(code-127) below (rz) or above (rp) the magnitude; below 2^-127 is code 0; the sign is ignored."""
     require_rounding(rounding, ("rz", "rp"))
-    code = (magnitude >> np.uint32(23)).astype(np.int64)
+    code = magnitude >> 23
     if rounding == "rp":
-        least = np.uint32(0x00400000)  # 2^-127
-        fraction = (magnitude & np.uint32(0x7FFFFF)) != 0
-        code += fraction & (magnitude > least) & (magnitude < np.uint32(0x7F800000))
-    nan = magnitude > np.uint32(0x7F800000)
-    code = np.where(nan, UE8M0_NAN, np.minimum(code, UE8M0_NAN - 1 if satfinite else UE8M0_NAN))
-    return np.asarray(code.astype(np.uint8))
+        least = 0x00400000  # 2^-127
+        code += ((magnitude & 0x7FFFFF) != 0) & (magnitude > least) & (magnitude < _INF)
+    code = np.minimum(code, UE8M0_NAN - 1 if satfinite else UE8M0_NAN)
+    return np.asarray(np.where(magnitude > _INF, UE8M0_NAN, code).astype(np.uint8))

@@ -28,8 +28,10 @@ _PRMT_MODES: dict[str, tuple[tuple[int, int, int, int], ...]] = {
 
 def prmt(a: UInt32Array, b: UInt32Array, selector: UInt32Array, mode: str | None = None) -> UInt32Array:
     """Bytes of {b, a} picked by selector nibbles (bit 3 replicates the byte's sign), or by a mode; uint32."""
-    source = (_u32(b).astype(np.uint64) << np.uint64(32)) | _u32(a)
     selector = _u32(selector)
+    if mode is None and selector.size and (selector == selector.flat[0]).all():
+        return _prmt_uniform(_u32(a), _u32(b), int(selector.flat[0]), selector.shape)
+    source = (_u32(b).astype(np.uint64) << np.uint64(32)) | _u32(a)
     table = None if mode is None else np.array(_lookup(_PRMT_MODES, mode, "prmt mode"), dtype=np.uint64)
     d = np.zeros(np.broadcast(source, selector).shape, dtype=np.uint32)
     for i in range(4):
@@ -42,6 +44,19 @@ def prmt(a: UInt32Array, b: UInt32Array, selector: UInt32Array, mode: str | None
             sign = (picked >> np.uint32(7)) * np.uint32(0xFF)
             picked = np.where(control >= 8, sign, picked)
         d |= picked << np.uint32(8 * i)
+    return d
+
+
+def _prmt_uniform(a: UInt32Array, b: UInt32Array, selector: int, shape: tuple[int, ...]) -> UInt32Array:
+    """`prmt` with one selector for all threads, as with an immediate."""
+    d = np.zeros(np.broadcast_shapes(a.shape, b.shape, shape), dtype=np.uint32)
+    for i in range(4):
+        control = selector >> (4 * i)
+        word = b if control & 4 else a
+        byte = (word >> np.uint32(8 * (control & 3))) & np.uint32(0xFF)
+        if control & 8:
+            byte = (byte >> np.uint32(7)) * np.uint32(0xFF)
+        d |= byte << np.uint32(8 * i)
     return d
 
 

@@ -94,8 +94,12 @@ def mma(
             if scale_a is None or scale_b is None:
                 raise ValueError(f"mma kind::{kind} needs scale_a and scale_b registers")
             blocks = int(scale_vec[0])
-            dense_a *= scales_a(Scale(scale_a, scale_type, blocks, *ids_a)).repeat(k // blocks, axis=2)
-            dense_b *= scales_b(Scale(scale_b, scale_type, blocks, *ids_b)).repeat(k // blocks, axis=1)
+            shape_a, shape_b = (len(dense_a), 16, blocks, -1), (len(dense_b), blocks, -1, 8)
+            by_block_a = dense_a.reshape(shape_a)
+            by_block_a *= scales_a(Scale(scale_a, scale_type, blocks, *ids_a))[..., None]
+            by_block_b = dense_b.reshape(shape_b)
+            by_block_b *= scales_b(Scale(scale_b, scale_type, blocks, *ids_b))[:, :, None]
+            dense_a, dense_b = by_block_a.reshape(dense_a.shape), by_block_b.reshape(dense_b.shape)
         total = np.matmul(dense_a, dense_b)
         total += fragment_c(c, c_type)
         return scatter_d(total, d_type, satfinite=satfinite)
@@ -103,16 +107,16 @@ def mma(
 
 def fragment_a(a: UInt32Array, a_type: str, k: int, kind: str | None = None) -> Float64Array:
     """A registers `[registers, warps, 32]` to dense float64 `[warps, 16, k]`, unscaled."""
-    values = _elements(a, a_type, kind, 2 * k, "A")
-    warps = values.shape[1]
-    halves = values.reshape(-1, 2, *values.shape[1:])  # [k half, row half, warps, g, l, j]
-    return halves.transpose(2, 1, 3, 0, 4, 5).reshape(warps, 16, k)
+    _require_registers(a, 16 * k // (32 * _per_register(a_type, kind)), "A")
+    words = a.reshape(-1, 2, a.shape[1], 8, 4)  # k half, row half, warp, g, l
+    return _elements(words.transpose(2, 1, 3, 0, 4), a_type, kind).reshape(a.shape[1], 16, k)
 
 
 def fragment_b(b: UInt32Array, b_type: str, k: int, kind: str | None = None) -> Float64Array:
     """B registers `[registers, warps, 32]` to dense float64 `[warps, k, 8]`, unscaled."""
-    values = _elements(b, b_type, kind, k, "B")
-    return values.transpose(1, 0, 3, 4, 2).reshape(values.shape[1], k, 8)
+    _require_registers(b, 8 * k // (32 * _per_register(b_type, kind)), "B")
+    words = b.reshape(-1, b.shape[1], 8, 4)  # k half, warp, g, l
+    return _elements(words.transpose(1, 2, 0, 3), b_type, kind).reshape(b.shape[1], 8, k).transpose(0, 2, 1)
 
 
 def fragment_c(c: UInt32Array, c_type: str) -> Float64Array:
@@ -173,26 +177,25 @@ def _check_ids(scale: Scale, operand: str, threads: int) -> None:
         )
 
 
-def _elements(
-    registers: UInt32Array, type_: str, kind: str | None, values: int, operand: str
-) -> Float64Array:
-    """Decoded elements, float64 `[registers, warps, 8, 4, e]`; lanes of equal g hold `values` in all."""
-    packed = kind in ("mxf4", "mxf4nvf4")
-    e = 8 if packed else _ELEMENTS[type_]
-    _require_registers(registers, values // (4 * e), operand)
-    shape = (*registers.shape[:2], 8, 4, e)
-    if e == 1:
-        return decode(registers, type_).reshape(shape).astype(np.float64)
-    if e == 2:
-        return decode(_view(registers, np.uint16), type_).reshape(shape).astype(np.float64)
-    codes = _view(registers, np.uint8)
-    if packed:
-        return np.asarray(_E2M1_PAIRS[codes].reshape(shape))
+def _per_register(type_: str, kind: str | None) -> int:
+    return 8 if kind in ("mxf4", "mxf4nvf4") else _ELEMENTS[type_]
+
+
+def _elements(words: UInt32Array, type_: str, kind: str | None) -> Float64Array:
+    """The values of uint32 words in order, float64, the first in the low bits; the last axis grows."""
+    per = _per_register(type_, kind)
+    if per == 1:
+        return decode(words, type_).astype(np.float64)
+    if per == 2:
+        return decode(_view(words, np.uint16), type_).astype(np.float64)
+    codes = _view(words, np.uint8)
+    if per == 8:
+        return np.asarray(_E2M1_PAIRS[codes])
     if type_ in ("s8", "u8"):
-        return (codes.view(np.int8) if type_ == "s8" else codes).reshape(shape).astype(np.float64)
+        return (codes.view(np.int8) if type_ == "s8" else codes).astype(np.float64)
     if type_ == "e2m1":  # in the middle of its byte
         codes = codes >> np.uint8(2)
-    return decode(codes, type_).reshape(shape).astype(np.float64)
+    return decode(codes, type_).astype(np.float64)
 
 
 def _view(registers: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:

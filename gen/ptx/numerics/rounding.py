@@ -58,7 +58,7 @@ def sum_to_odd(a: Float64Array, b: Float64Array) -> Float64Array:
     """a + b rounded to odd in float64; infinities and NaN follow IEEE addition."""
     with np.errstate(all="ignore"):
         s, error = two_sum(a, b)
-        return to_odd(s, error)
+        return to_odd(s, error) if error.any() else s
 
 
 def to_float32(x: Float64Array, rounding: str = "rn") -> Float32Array:

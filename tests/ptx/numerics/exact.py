@@ -1,4 +1,4 @@
-"""Exact oracles: rounding of fractions to a binary format, and rounding by search in a table of all values."""
+"""Exact oracles: rounding of fractions to a binary format, and by search in a table of all values."""
 
 import math
 from fractions import Fraction
@@ -43,7 +43,7 @@ def same(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def round_by_table(x: np.ndarray, table: np.ndarray, mode: str) -> np.ndarray:
-    """Magnitude codes of x in an ascending table of the finite values; len(table) means overflow past the last."""
+    """Magnitude codes of x in an ascending table of the finite values; len(table) means overflow."""
     size = np.abs(x)
     values = np.append(table.astype(np.float64), 2 * float(table[-1]) - float(table[-2]))
     lower = np.minimum(np.searchsorted(values, size, side="right") - 1, len(table))

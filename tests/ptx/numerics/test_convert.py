@@ -12,11 +12,24 @@ from gen.ptx.numerics.formats import decode, encode
 from .exact import BF16, F16, F32, F64, round_exact
 
 ALL = np.arange(65536, dtype=np.uint16)
-INTEGERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
-            "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64}  # fmt: skip
+INTEGERS = {
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "s8": np.int8,
+    "s16": np.int16,
+    "s32": np.int32,
+    "s64": np.int64,
+}
 FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
-NARROW = {"e4m3x2": ml_dtypes.float8_e4m3fn, "e5m2x2": ml_dtypes.float8_e5m2, "e3m2x2": ml_dtypes.float6_e3m2fn,
-          "e2m3x2": ml_dtypes.float6_e2m3fn, "e2m1x2": ml_dtypes.float4_e2m1fn}  # fmt: skip
+NARROW = {
+    "e4m3x2": ml_dtypes.float8_e4m3fn,
+    "e5m2x2": ml_dtypes.float8_e5m2,
+    "e3m2x2": ml_dtypes.float6_e3m2fn,
+    "e2m3x2": ml_dtypes.float6_e2m3fn,
+    "e2m1x2": ml_dtypes.float4_e2m1fn,
+}
 
 
 def raw(values, fmt):

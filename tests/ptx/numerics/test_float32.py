@@ -11,10 +11,27 @@ from .exact import F32, round_exact, same
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 SPECIAL = np.array(
-    [0x0, 0x80000000, 0x1, 0x80000001, 0x7FFFFF, 0x800000, 0x807FFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0xBF800000,
-     0x3F7FFFFF, 0x3F800001, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345],
+    [
+        0x0,
+        0x80000000,
+        0x1,
+        0x80000001,
+        0x7FFFFF,
+        0x800000,
+        0x807FFFFF,
+        0x7F7FFFFF,
+        0xFF7FFFFF,
+        0x3F800000,
+        0xBF800000,
+        0x3F7FFFFF,
+        0x3F800001,
+        0x7F800000,
+        0xFF800000,
+        0x7FC00000,
+        0xFFC12345,
+    ],
     dtype=np.uint32,
-).view(np.float32)  # fmt: skip
+).view(np.float32)
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 near = st.builds(lambda s, e: s * 2.0**e, st.integers(-(2**24), 2**24), st.integers(-149, -120))
 number = st.one_of(finite, near, st.sampled_from([float(x) for x in SPECIAL if np.isfinite(x)]))
@@ -102,8 +119,12 @@ def test_special_values_follow_ieee(rounding):
     a, b = (v.ravel() for v in np.meshgrid(SPECIAL, SPECIAL))
     with np.errstate(all="ignore"):
         plain = {"add": a + b, "mul": a * b, "div": a / b, "fma": a * b + np.float32(1)}
-    got = {"add": float32.add(a, b, rounding), "mul": float32.mul(a, b, rounding), "div": float32.div(a, b, rounding),
-           "fma": float32.fma(a, b, np.ones_like(a), rounding)}  # fmt: skip
+    got = {
+        "add": float32.add(a, b, rounding),
+        "mul": float32.mul(a, b, rounding),
+        "div": float32.div(a, b, rounding),
+        "fma": float32.fma(a, b, np.ones_like(a), rounding),
+    }
     for name, wanted in plain.items():
         special = np.isnan(wanted) | ~np.isfinite(a) | ~np.isfinite(b)
         assert same(got[name], wanted)[special].all()

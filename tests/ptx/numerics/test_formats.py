@@ -125,9 +125,19 @@ def test_satfinite_clamps_and_relu_zeroes(fmt):
 
 @pytest.mark.parametrize(
     ("fmt", "code"),
-    [("e4m3", 0x7F), ("e5m2", 0x7F), ("e3m2", 0x1F), ("e2m3", 0x1F), ("e2m1", 7), ("ue8m0", 0xFF),
-     ("ue4m3", 0x7F), ("f16", 0x7FFF), ("bf16", 0x7FFF), ("tf32", 0x7FFFE000)],
-)  # fmt: skip
+    [
+        ("e4m3", 0x7F),
+        ("e5m2", 0x7F),
+        ("e3m2", 0x1F),
+        ("e2m3", 0x1F),
+        ("e2m1", 7),
+        ("ue8m0", 0xFF),
+        ("ue4m3", 0x7F),
+        ("f16", 0x7FFF),
+        ("bf16", 0x7FFF),
+        ("tf32", 0x7FFFE000),
+    ],
+)
 def test_nan_is_canonical(fmt, code):
     nans = np.array([np.nan, -np.nan])
     rounding = "rz" if fmt == "ue8m0" else "rn"
@@ -152,7 +162,11 @@ def test_ue8m0_brackets_the_magnitude():
 def test_shapes_are_kept_and_unknown_names_refused():
     assert encode(np.ones((2, 3)), "bf16").shape == decode(np.ones((2, 3), np.uint8), "e4m3").shape == (2, 3)
     assert encode(np.float32(1.0), "f16").shape == ()
-    for call in (lambda: decode(np.zeros(1), "e4m4"), lambda: encode(np.zeros(1), "e4m4"),
-                 lambda: encode(np.zeros(1), "e4m3", "rx"), lambda: encode(np.zeros(1), "ue8m0", "rn")):  # fmt: skip
+    for call in (
+        lambda: decode(np.zeros(1), "e4m4"),
+        lambda: encode(np.zeros(1), "e4m4"),
+        lambda: encode(np.zeros(1), "e4m3", "rx"),
+        lambda: encode(np.zeros(1), "ue8m0", "rn"),
+    ):
         with pytest.raises(ValueError, match=r"unknown format|rounding"):
             call()

@@ -32,8 +32,12 @@ def test_arithmetic_rounds_once(op, fmt):
     operands = (a, b, c)[: 3 if op == "fma" else 2]
     got = arith(op, fmt, *operands)
     assert got.dtype == np.uint16
-    exact = {"add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
-             "fma": lambda x, y, z: x * y + z}[op]  # fmt: skip
+    exact = {
+        "add": lambda x, y: x + y,
+        "sub": lambda x, y: x - y,
+        "mul": lambda x, y: x * y,
+        "fma": lambda x, y, z: x * y + z,
+    }[op]
     values = [[Fraction(float(v)) for v in decode(o, fmt)] for o in operands]
     results = [exact(*v) for v in zip(*values, strict=True)]
     wanted = encode(
@@ -63,8 +67,15 @@ def test_fma_breaks_a_tie_by_a_term_far_below():
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_special_values_and_canonical_nan(fmt):
     inf, ninf, nan, one = (encode(np.array([v]), fmt) for v in (np.inf, -np.inf, np.nan, 1.0))
-    for op, operands in (("add", (inf, ninf)), ("mul", (inf, one ^ one)), ("fma", (inf, one, ninf)), ("sub", (nan, one)),
-                         ("ex2", (nan,)), ("tanh", (nan | np.uint16(0x8000),)), ("min", (nan, nan | np.uint16(0x8000)))):  # fmt: skip
+    for op, operands in (
+        ("add", (inf, ninf)),
+        ("mul", (inf, one ^ one)),
+        ("fma", (inf, one, ninf)),
+        ("sub", (nan, one)),
+        ("ex2", (nan,)),
+        ("tanh", (nan | np.uint16(0x8000),)),
+        ("min", (nan, nan | np.uint16(0x8000))),
+    ):
         assert arith(op, fmt, *operands)[0] == 0x7FFF
     assert arith("sub", fmt, one, one)[0] == 0
     assert arith("fma", fmt, one, one, inf)[0] == INF[fmt]

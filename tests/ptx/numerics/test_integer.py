@@ -50,7 +50,15 @@ def truncated(x, y):
 
 def test_prmt_generic_picks_bytes_and_replicates_signs():
     a, b, c = u32(), u32(), u32()
-    for x, y, s, got in zip(*(v.tolist() for v in (a, b, c, integer.prmt(a, b, c))), strict=True):
+    d = np.concatenate(
+        [integer.prmt(a, b, c), *(integer.prmt(a, b, np.full(N, s)) for s in (0x5410, 0x7632, 0xBC80))]
+    )
+    a, b, c = (
+        np.tile(a, 4),
+        np.tile(b, 4),
+        np.concatenate([c, np.repeat(np.uint32([0x5410, 0x7632, 0xBC80]), N)]),
+    )
+    for x, y, s, got in zip(*(v.tolist() for v in (a, b, c, d)), strict=True):
         source = ((y << 32) | x).to_bytes(8, "little")
         wanted = bytes(
             (0xFF if source[n & 7] & 0x80 else 0) if n & 8 else source[n & 7]
@@ -184,8 +192,18 @@ def test_multiplication_division_and_shifts(dtype):
         a[50] = np.iinfo(dtype).min
     amount = RNG.integers(0, 2 * bits, N).astype(np.uint32)
     amount[:3] = [bits, bits - 1, 2**32 - 1]
-    columns = (a, b, c, amount, integer.mul_hi(a, b), integer.div(a, b), integer.rem(a, b), integer.sad(a, b, c),
-               integer.shl(a, amount), integer.shr(a, amount))  # fmt: skip
+    columns = (
+        a,
+        b,
+        c,
+        amount,
+        integer.mul_hi(a, b),
+        integer.div(a, b),
+        integer.rem(a, b),
+        integer.sad(a, b, c),
+        integer.shl(a, amount),
+        integer.shr(a, amount),
+    )
     assert all(v.dtype == dtype for v in columns[4:])
     for x, y, z, n, hi, q, r, s, left, right in zip(*(v.tolist() for v in columns), strict=True):
         assert hi == wrap((x * y) >> bits, dtype)

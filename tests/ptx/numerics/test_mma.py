@@ -14,12 +14,18 @@ BITS = {"tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8} | dict.fromkeys(
     ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1"), 8
 )
 DTYPES = {
-    "f16": (np.uint16, np.float16), "bf16": (np.uint16, ml_dtypes.bfloat16), "s8": (np.uint8, np.int8),
-    "u8": (np.uint8, np.uint8), "e4m3": (np.uint8, ml_dtypes.float8_e4m3fn), "e5m2": (np.uint8, ml_dtypes.float8_e5m2),
-    "e3m2": (np.uint8, ml_dtypes.float6_e3m2fn), "e2m3": (np.uint8, ml_dtypes.float6_e2m3fn),
-    "e2m1": (np.uint8, ml_dtypes.float4_e2m1fn), "ue8m0": (np.uint8, ml_dtypes.float8_e8m0fnu),
+    "f16": (np.uint16, np.float16),
+    "bf16": (np.uint16, ml_dtypes.bfloat16),
+    "s8": (np.uint8, np.int8),
+    "u8": (np.uint8, np.uint8),
+    "e4m3": (np.uint8, ml_dtypes.float8_e4m3fn),
+    "e5m2": (np.uint8, ml_dtypes.float8_e5m2),
+    "e3m2": (np.uint8, ml_dtypes.float6_e3m2fn),
+    "e2m3": (np.uint8, ml_dtypes.float6_e2m3fn),
+    "e2m1": (np.uint8, ml_dtypes.float4_e2m1fn),
+    "ue8m0": (np.uint8, ml_dtypes.float8_e8m0fnu),
     "ue4m3": (np.uint8, ml_dtypes.float8_e4m3fn),
-}  # fmt: skip
+}
 F8F6F4 = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 
 
@@ -105,9 +111,11 @@ def check(shape, a_type, b_type, c_type="f32", d_type="f32", kind=None, scale=No
     per = 8 if packed else 32 // BITS[a_type]
     a = random_registers(rng, 16 * k // 32 // per, a_type, packed)
     b = random_registers(rng, 8 * k // 32 // per, b_type, packed)
-    c = {"f32": lambda: rng.standard_normal((4, WARPS, 32)).astype(np.float32).view(np.uint32),
-         "s32": lambda: rng.integers(0, 2**32, (4, WARPS, 32), dtype=np.uint32),
-         "f16": lambda: random_registers(rng, 2, "f16")}[c_type]()  # fmt: skip
+    c = {
+        "f32": lambda: rng.standard_normal((4, WARPS, 32)).astype(np.float32).view(np.uint32),
+        "s32": lambda: rng.integers(0, 2**32, (4, WARPS, 32), dtype=np.uint32),
+        "f16": lambda: random_registers(rng, 2, "f16"),
+    }[c_type]()
     A = dense(a, a_type, packed, place_a, (16, k))
     B = dense(b, b_type, packed, place_b, (k, 8))
     C = dense_c(c, c_type)
@@ -123,9 +131,15 @@ def check(shape, a_type, b_type, c_type="f32", d_type="f32", kind=None, scale=No
         sa, sb = (rng.integers(0, limit, (WARPS, 32, 4), dtype=np.uint8) for _ in range(2))
         if scale_type == "ue8m0":
             sa, sb = sa % 40 + 107, sb % 40 + 107
-        options = {"kind": f"kind::{kind}", "scale_vec": vec, "scale_type": scale_type, "ids_a": ids_a, "ids_b": ids_b,
-                   "scale_a": sa.astype(np.uint8).view(np.uint32)[..., 0],
-                   "scale_b": sb.astype(np.uint8).view(np.uint32)[..., 0]}  # fmt: skip
+        options = {
+            "kind": f"kind::{kind}",
+            "scale_vec": vec,
+            "scale_type": scale_type,
+            "ids_a": ids_a,
+            "ids_b": ids_b,
+            "scale_a": sa.astype(np.uint8).view(np.uint32)[..., 0],
+            "scale_b": sb.astype(np.uint8).view(np.uint32)[..., 0],
+        }
         for warp in range(WARPS):
             for m in range(16):
                 lane = 4 * (m % 8) + 2 * ids_a[1] + (1 if m >= 8 else 0)
@@ -159,9 +173,19 @@ def check(shape, a_type, b_type, c_type="f32", d_type="f32", kind=None, scale=No
 
 @pytest.mark.parametrize(
     ("shape", "type_"),
-    [("m16n8k4", "tf32"), ("m16n8k8", "tf32"), ("m16n8k8", "f16"), ("m16n8k16", "f16"), ("m16n8k8", "bf16"),
-     ("m16n8k16", "bf16"), ("m16n8k16", "e4m3"), ("m16n8k32", "e4m3"), ("m16n8k16", "e5m2"), ("m16n8k32", "e5m2")],
-)  # fmt: skip
+    [
+        ("m16n8k4", "tf32"),
+        ("m16n8k8", "tf32"),
+        ("m16n8k8", "f16"),
+        ("m16n8k16", "f16"),
+        ("m16n8k8", "bf16"),
+        ("m16n8k16", "bf16"),
+        ("m16n8k16", "e4m3"),
+        ("m16n8k32", "e4m3"),
+        ("m16n8k16", "e5m2"),
+        ("m16n8k32", "e5m2"),
+    ],
+)
 def test_plain(shape, type_):
     check(shape, type_, type_)
 
@@ -202,10 +226,15 @@ def test_mxf8f6f4(a_type, b_type, byte_id):
 
 @pytest.mark.parametrize(
     ("kind", "vec", "scale_type", "ids_a", "ids_b"),
-    [("mxf4", "2X", "ue8m0", (0, 0), (2, 3)), ("mxf4", "2X", "ue8m0", (2, 1), (0, 1)),
-     ("mxf4nvf4", "2X", "ue8m0", (2, 0), (2, 2)), ("mxf4nvf4", "4X", "ue4m3", (0, 1), (0, 3)),
-     ("mxf4nvf4", "4X", "ue4m3", (0, 0), (0, 0)), ("mxf4nvf4", "4X", "ue8m0", (0, 1), (0, 2))],
-)  # fmt: skip
+    [
+        ("mxf4", "2X", "ue8m0", (0, 0), (2, 3)),
+        ("mxf4", "2X", "ue8m0", (2, 1), (0, 1)),
+        ("mxf4nvf4", "2X", "ue8m0", (2, 0), (2, 2)),
+        ("mxf4nvf4", "4X", "ue4m3", (0, 1), (0, 3)),
+        ("mxf4nvf4", "4X", "ue4m3", (0, 0), (0, 0)),
+        ("mxf4nvf4", "4X", "ue8m0", (0, 1), (0, 2)),
+    ],
+)
 def test_fp4(kind, vec, scale_type, ids_a, ids_b):
     check("m16n8k64", "e2m1", "e2m1", kind=kind, scale=(vec, scale_type, ids_a, ids_b), seed=3)
 
@@ -214,8 +243,11 @@ def test_default_scale_vector_and_exact_powers_of_two():
     code_one = np.uint32(0x22222222)  # e2m1 1.0 eight times
     a, b = np.full((4, 1, 32), code_one), np.full((2, 1, 32), code_one)
     c = np.zeros((4, 1, 32), dtype=np.uint32)
-    scale = {"scale_type": "ue8m0", "scale_a": np.full((1, 32), 0x80808080, np.uint32),
-             "scale_b": np.full((1, 32), 0x7E7E7E7E, np.uint32)}  # fmt: skip
+    scale = {
+        "scale_type": "ue8m0",
+        "scale_a": np.full((1, 32), 0x80808080, np.uint32),
+        "scale_b": np.full((1, 32), 0x7E7E7E7E, np.uint32),
+    }
     d = mma("m16n8k64", "e2m1", "e2m1", "f32", "f32", a, b, c, kind="mxf4", **scale)
     assert (d.view(np.float32) == 64).all()
 
@@ -250,8 +282,20 @@ def test_infinities_and_canonical_nan():
     assert np.isposinf(rows[0]).all() and (rows[2:8] == 0).all()
     assert (d[:2, 0, 4:8] == 0x7FFFFFFF).all() and (d[2:, 0, :4] == 0x7FFFFFFF).all()
     scale = np.full((1, 32), 0xFF, dtype=np.uint32)
-    d = mma("m16n8k32", "e4m3", "e4m3", "f32", "f32", a * 0, b, c, kind="mxf8f6f4", scale_type="ue8m0", scale_a=scale,
-            scale_b=scale)  # fmt: skip
+    d = mma(
+        "m16n8k32",
+        "e4m3",
+        "e4m3",
+        "f32",
+        "f32",
+        a * 0,
+        b,
+        c,
+        kind="mxf8f6f4",
+        scale_type="ue8m0",
+        scale_a=scale,
+        scale_b=scale,
+    )
     assert (d == 0x7FFFFFFF).all()
 
 
