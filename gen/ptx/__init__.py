@@ -1,0 +1,8 @@
+"""Executes PTX on the CPU and checks what it does: `Module(text)["entry"].launch(grid, block, args)`."""
+
+from gen.ptx.errors import Fault, PtxError
+from gen.ptx.kernel import Kernel, Module
+from gen.ptx.memory import Memory, Undefined
+from gen.ptx.report import Report
+
+__all__ = ["Fault", "Kernel", "Memory", "Module", "PtxError", "Report", "Undefined"]

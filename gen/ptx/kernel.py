@@ -1,0 +1,257 @@
+"""Modules and kernels: the public face of the interpreter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gen.ptx.arrays import DTYPES, Array
+from gen.ptx.errors import PtxError
+from gen.ptx.machine import Machine
+from gen.ptx.memory import Allocation, GlobalMemory, Memory, Span, Undefined, span_of
+from gen.ptx.parser import parse
+from gen.ptx.program import link, parameter_layout
+from gen.ptx.report import Counters, Report
+from gen.ptx.schedule import Scheduler
+from gen.ptx.state import State, register_bytes
+from gen.ptx.syntax import Variable
+from gen.ptx.translate import Translation, translate
+
+Dim3 = tuple[int, int, int]
+_SHARED_LIMIT = 232_448  # bytes a block of any card so far may ask for
+_GRANULE_SHADOW_BYTES = 12
+
+
+class Module:
+    """A parsed PTX file. `Module(text)["name"]` is an entry, translated and checked at that point."""
+
+    def __init__(self, text: str) -> None:
+        self._text = parse(text)
+        self._kernels: dict[str, Kernel] = {}
+        self._variables: dict[str, Array] = {}
+        self.target = self._text.target
+
+    @property
+    def entries(self) -> list[str]:
+        """Names of the entries, in file order."""
+        return [name for name, function in self._text.functions.items() if function.entry]
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            program = link(self._text, name)
+            self._kernels[name] = Kernel(translate(program, self._global_addresses()), self)
+        return self._kernels[name]
+
+    def _global_addresses(self) -> dict[str, int]:
+        """Addresses of .global and .const variables; they live, initialized, as long as the module."""
+        if not self._variables:
+            variables = [
+                v
+                for v in (*self._text.variables.values(), *self._nested())
+                if v.space in ("global", "const") and not v.external
+            ]
+            for variable in variables:
+                storage = np.zeros(variable.size + variable.align, np.uint8)
+                start = -storage.ctypes.data % max(variable.align, 1)
+                self._variables[variable.name] = storage[start : start + variable.size]
+            for variable in variables:
+                self._initialize(variable)
+        return {name: int(array.ctypes.data) for name, array in self._variables.items()}
+
+    def _nested(self) -> list[Variable]:
+        return [
+            v for f in self._text.functions.values() for v in f.variables if v.space in ("global", "const")
+        ]
+
+    def _initialize(self, variable: Variable) -> None:
+        for i, word in enumerate(variable.words):
+            if isinstance(word, str):
+                if word not in self._variables:
+                    raise PtxError(f"PTX line {variable.line}: initializer {word!r} is not a variable")
+                word = int(self._variables[word].ctypes.data)
+            kind = variable.type
+            if kind == "f32" and not isinstance(word, int):
+                continue
+            data = (word & ((1 << 8 * variable.element) - 1)).to_bytes(variable.element, "little")
+            at = i * variable.element
+            self._variables[variable.name][at : at + variable.element] = np.frombuffer(data, np.uint8)
+
+    @property
+    def allocations(self) -> list[Allocation]:
+        """The module's variables as accessible memory."""
+        return [
+            Allocation(f"variable {name}", span_of(array))
+            for name, array in self._variables.items()
+            if len(array)
+        ]
+
+
+class Kernel:
+    """An entry that is ready to launch."""
+
+    def __init__(self, translation: Translation, module: Module) -> None:
+        self._translation = translation
+        self._module = module
+        self._function = translation.program.function
+        self.name = self._function.name
+        self.max_threads = self._function.max_threads
+
+    @property
+    def parameters(self) -> list[str]:
+        """PTX types of the parameters, such as "u64" or "f32", in order; "b8[64]" for a struct."""
+        return [
+            p.type if p.size == p.element else f"{p.type}[{p.size // p.element}]"
+            for p in self._function.parameters
+        ]
+
+    @cached_property
+    def _layout(self) -> tuple[dict[str, int], int]:
+        return parameter_layout(self._function)
+
+    def launch(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[Any],
+        shared_bytes: int = 0,
+        written: Iterable[int] | None = None,
+        *,
+        memory: Memory | None = None,
+        budget: int = 1_500_000_000,
+        spin_limit: int = 100_000,
+        step_limit: int = 5_000_000,
+    ) -> Report:
+        """Runs the kernel on the CPU; arrays among `args` are updated in place.
+
+        grid, block: up to three sizes. args: CPU tensors or NumPy arrays (any strides; only their own elements
+        are accessible), `Undefined(array)`, numbers, bytes for structs, or None for a null pointer.
+        shared_bytes: dynamic shared memory a block. written: positions of the arguments the kernel may write
+        (None: all). memory: carries what was written of Undefined buffers over several launches. budget: bytes
+        of host memory for the blocks that run at once. spin_limit, step_limit: scheduling steps without progress
+        (of spinning code, of any code) before a "no progress" fault.
+        Raises `PtxError` for a launch that does not fit the kernel, `Fault` for what the kernel does wrong.
+        """
+        begin = time.perf_counter()
+        grid3, block3 = _dim3("grid", grid), _dim3("block", block)
+        threads = block3[0] * block3[1] * block3[2]
+        self._check_launch(threads, args, shared_bytes)
+        memory = memory or Memory()
+        heap = GlobalMemory()
+        parameters = self._marshal(args, heap, memory, None if written is None else set(written))
+        heap.allocations += self._module.allocations
+        counters = Counters()
+        machine = self._machine(spin_limit, step_limit)
+        total = grid3[0] * grid3[1] * grid3[2]
+        batch = self._batch(threads, shared_bytes, budget)
+        with np.errstate(all="ignore"):
+            for first in range(0, total, batch):
+                state = State(
+                    self._translation,
+                    grid3,
+                    block3,
+                    first,
+                    min(batch, total - first),
+                    shared_bytes,
+                    heap,
+                    parameters,
+                    Scheduler(),
+                    counters,
+                )
+                machine.execute(state)
+        seconds = time.perf_counter() - begin
+        return counters.report(self._translation.program, total, threads, seconds)
+
+    def _machine(self, spin_limit: int, step_limit: int) -> Machine:
+        if not hasattr(self, "_cached_machine"):
+            self._cached_machine = Machine(self._translation, spin_limit, step_limit)
+        self._cached_machine.spin_limit, self._cached_machine.step_limit = spin_limit, step_limit
+        return self._cached_machine
+
+    def _check_launch(self, threads: int, args: Sequence[Any], shared_bytes: int) -> None:
+        expected = len(self._function.parameters)
+        if len(args) != expected:
+            raise PtxError(
+                f"{self.name} takes {expected} arguments ({', '.join(self.parameters)}), got {len(args)}"
+            )
+        limit = min(self.max_threads or 1024, 1024)
+        if threads > limit:
+            raise PtxError(f"{self.name}: {threads} threads a block, the kernel allows {limit}")
+        static = self._translation.program.static_shared_bytes
+        if shared_bytes < 0 or static + shared_bytes > _SHARED_LIMIT:
+            raise PtxError(
+                f"{self.name}: {static} + {shared_bytes} bytes of shared memory exceed {_SHARED_LIMIT}"
+            )
+
+    def _batch(self, threads: int, shared_bytes: int, budget: int) -> int:
+        """Blocks that fit the budget, at least one."""
+        warps = -(-threads // 32)
+        shared = self._translation.program.static_shared_bytes + shared_bytes
+        granules = shared // self._translation.granule
+        per_block = warps * 32 * (register_bytes(self._translation) + 64)
+        per_block += shared + granules * (_GRANULE_SHADOW_BYTES + 4 * warps)
+        return max(1, budget // per_block)
+
+    def _marshal(
+        self, args: Sequence[Any], heap: GlobalMemory, memory: Memory, written: set[int] | None
+    ) -> Array:
+        """The parameter buffer; registers the arrays as allocations."""
+        offsets, size = self._layout
+        buffer = np.zeros(size + 32, np.uint8)
+        start = -buffer.ctypes.data % 16
+        buffer = buffer[start : start + size]
+        for i, (argument, parameter) in enumerate(zip(args, self._function.parameters, strict=True)):
+            name = f"argument {i}"
+            at = offsets[parameter.name]
+            data = _scalar_bytes(argument, parameter, name)
+            if data is None:
+                undefined = isinstance(argument, Undefined)
+                array = argument.array if undefined else argument
+                span = span_of(array)
+                if parameter.size != 8:
+                    raise PtxError(f"{self.name}: {name} is an array, the parameter is {parameter.type}")
+                if span.end > span.start:
+                    state = memory.shadow(array, span, create=undefined)
+                    heap.allocations.append(Allocation(name, span, state, written is None or i in written))
+                data = span.start.to_bytes(8, "little")
+            buffer[at : at + parameter.size] = np.frombuffer(data, np.uint8)
+        heap.allocations.append(
+            Allocation(
+                "the parameters",
+                Span(buffer.ctypes.data, buffer.ctypes.data + size, size, [], (size,), (1,), 1),
+                None,
+                False,
+            )
+        )
+        return buffer
+
+
+def _scalar_bytes(argument: Any, parameter: Variable, name: str) -> bytes | None:
+    """A number, None or bytes as the parameter's bytes; None for anything else (an array)."""
+    if argument is None:
+        return bytes(parameter.size)
+    if isinstance(argument, bytes | bytearray):
+        if len(argument) != parameter.size:
+            raise PtxError(f"{name}: {len(argument)} bytes for a parameter of {parameter.size}")
+        return bytes(argument)
+    if not isinstance(argument, bool | int | float | np.generic):
+        return None
+    kind = parameter.type
+    if kind in ("f32", "f64"):
+        return bytes(np.asarray(argument, DTYPES[kind]).tobytes())
+    if isinstance(argument, float | np.floating):
+        raise PtxError(f"{name}: the float {argument} for a parameter of type {kind}")
+    value, bits = int(argument), 8 * parameter.size
+    if not -(1 << (bits - 1)) <= value < 1 << bits:
+        raise PtxError(f"{name}: {value} does not fit the parameter type {kind}")
+    return (value & ((1 << bits) - 1)).to_bytes(parameter.size, "little")
+
+
+def _dim3(what: str, sizes: Sequence[int]) -> Dim3:
+    values = [int(n) for n in sizes] + [1] * (3 - len(sizes))
+    if len(values) != 3 or min(values) < 1:
+        raise PtxError(f"{what} must be up to three positive sizes, got {tuple(sizes)}")
+    return values[0], values[1], values[2]

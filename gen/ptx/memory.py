@@ -1,0 +1,225 @@
+"""Global memory: the allocations a launch may touch, and which of their bytes were written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gen.ptx.arrays import Array
+from gen.ptx.errors import PtxError
+
+if TYPE_CHECKING:
+    from gen.ptx.state import State
+    from gen.ptx.syntax import Instruction
+
+_SHADOW_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_ALL_WRITTEN = 0x0101010101010101
+
+
+class Undefined:
+    """Marks an argument as memory nothing has written yet: reading a byte before it is written is a fault."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+@dataclass(slots=True)
+class Span:
+    """The bytes an array covers: `outer` (stride, count) steps of a contiguous `run` from `start`."""
+
+    start: int
+    end: int
+    run: int
+    outer: list[tuple[int, int]]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+
+def span_of(array: Any) -> Span:
+    """Span of a NumPy array or CPU torch tensor. Raises `PtxError` for anything else."""
+    if hasattr(array, "data_ptr"):
+        if array.device.type != "cpu":
+            raise PtxError(f"a tensor on {array.device}: the interpreter reads host memory, pass .cpu()")
+        itemsize = int(array.element_size())
+        shape = tuple(int(n) for n in array.shape)
+        strides = tuple(int(s) * itemsize for s in array.stride())
+        start = int(array.data_ptr())
+    elif isinstance(array, np.ndarray):
+        itemsize, shape, strides = array.itemsize, array.shape, array.strides
+        start = int(array.__array_interface__["data"][0])
+    else:
+        raise PtxError(
+            f"an argument of type {type(array).__name__}: pass a tensor, an array, a number or None"
+        )
+    if 0 in shape:
+        return Span(start, start, 0, [], shape, strides, itemsize)
+    steps = [(s, n) for s, n in zip(strides, shape, strict=True) if n > 1 and s]
+    start += sum(s * (n - 1) for s, n in steps if s < 0)
+    run, outer = itemsize, []
+    for stride, count in sorted((abs(s), n) for s, n in steps):
+        if not outer and stride <= run:
+            run = max(run, stride * (count - 1) + run)
+        else:
+            outer.append((stride, count))
+    end = start + run + sum(s * (n - 1) for s, n in outer)
+    return Span(start, end, run, outer[::-1], shape, strides, itemsize)
+
+
+@dataclass(slots=True)
+class Written:
+    """One byte a byte of a buffer: 1 where something was written. `keep` holds the buffer alive."""
+
+    start: int
+    shadow: Array
+    keep: Any
+
+
+class Memory:
+    """What was written of `Undefined` buffers; give one to several launches to carry it across them."""
+
+    def __init__(self) -> None:
+        self._written: list[Written] = []
+
+    def shadow(self, array: Any, span: Span, create: bool) -> Written | None:
+        """The written-state that covers a span, made on first sight if `create`."""
+        for known in self._written:
+            if known.start <= span.start and span.end <= known.start + len(known.shadow):
+                return known
+        if not create:
+            return None
+        start = span.start & ~15
+        entry = Written(start, np.zeros((span.end - start + 15) & ~15, np.uint8), array)
+        for known in self._written:
+            lo, hi = max(start, known.start), min(span.end, known.start + len(known.shadow))
+            if lo < hi:
+                entry.shadow[lo - start : hi - start] = known.shadow[lo - known.start : hi - known.start]
+        self._written.append(entry)
+        return entry
+
+    def unwritten(self, array: Any) -> Array:
+        """Bool array of shape `array.shape + (itemsize,)`: the bytes of an `Undefined` buffer never written."""
+        span = span_of(array.array if isinstance(array, Undefined) else array)
+        state = self.shadow(array, span, create=False)
+        if state is None:
+            raise PtxError("this array was not passed as Undefined(...) to a launch with this Memory")
+        bytes_ = np.lib.stride_tricks.as_strided(
+            state.shadow[span.start - state.start :],
+            (*span.shape, span.itemsize),
+            (*span.strides, 1),
+            writeable=False,
+        )
+        return np.asarray(bytes_ == 0)
+
+
+@dataclass(slots=True)
+class Allocation:
+    """Memory that one argument (or module variable) makes accessible."""
+
+    name: str
+    span: Span
+    written: Written | None = None
+    writable: bool = True
+
+    def contains(self, address: Array, size: int) -> Array:
+        """Bool array: which accesses of `size` bytes lie wholly on bytes of the array."""
+        offset = address - self.span.start
+        ok = (offset >= 0) & (offset <= self.span.end - self.span.start - size)
+        for stride, count in self.span.outer:
+            step = np.clip(offset // stride, 0, count - 1)
+            offset = offset - step * stride
+        return ok & (offset + size <= self.span.run)
+
+
+@dataclass
+class GlobalMemory:
+    """The allocations of a launch."""
+
+    allocations: list[Allocation] = field(default_factory=list)
+
+    def check(
+        self, m: State, ins: Instruction, address: Array, size: int, *, read: bool, write: bool
+    ) -> None:
+        """Bounds, alignment, read-only and written-before-read checks of one access a lane of `m.lanes`."""
+        low, high = int(address.min()), int(address.max())
+        bad = np.bitwise_and(address, size - 1)
+        if bad.any():
+            k = int(np.flatnonzero(bad)[0])
+            m.fault("misaligned", ins, k, f"address {int(address[k]):#x} is not a multiple of {size} bytes")
+        for allocation in self.allocations:
+            span = allocation.span
+            if span.start <= low and high + size <= span.end and not span.outer:
+                self._touch(m, ins, allocation, address, size, None, read, write)
+                return
+        left = np.ones(len(address), bool)
+        for allocation in self.allocations:
+            inside = left & allocation.contains(address, size)
+            if inside.any():
+                self._touch(m, ins, allocation, address, size, inside, read, write)
+                left &= ~inside
+        if left.any():
+            k = int(np.flatnonzero(left)[0])
+            m.fault("out of bounds", ins, k, self.describe_miss(int(address[k]), size))
+
+    def _touch(
+        self,
+        m: State,
+        ins: Instruction,
+        allocation: Allocation,
+        address: Array,
+        size: int,
+        mask: Array | None,
+        read: bool,
+        write: bool,
+    ) -> None:
+        if write and not allocation.writable:
+            k = 0 if mask is None else int(np.flatnonzero(mask)[0])
+            m.fault("read-only", ins, k, f"{allocation.name} is not among the arguments declared as written")
+        state = allocation.written
+        if state is None:
+            return
+        width = min(size, 8)
+        words = state.shadow.view(_SHADOW_DTYPES[width])
+        index = (address - state.start) >> (width.bit_length() - 1)
+        if mask is not None:
+            index = index[mask]
+        full = _ALL_WRITTEN & ((1 << 8 * width) - 1)
+        for part in range(size // width):
+            if read and (words[index + part] != full).any():
+                k = int(np.flatnonzero(words[index + part] != full)[0])
+                k = k if mask is None else int(np.flatnonzero(mask)[k])
+                m.fault(
+                    "uninitialized read",
+                    ins,
+                    k,
+                    f"address {int(address[k]):#x}, byte {int(address[k]) - allocation.span.start} of "
+                    f"{allocation.name}, which nothing has written; initialize it or write it before this read",
+                )
+            if write:
+                words[index + part] = full
+
+    def describe_miss(self, address: int, size: int) -> str:
+        """Which allocation an address misses, by how much."""
+        message = f"{size} bytes at address {address:#x} are in no allocation of this launch"
+        if not self.allocations:
+            return message
+        if address < 1 << 16:
+            return message + "; a null pointer plus an offset"
+
+        def distance(allocation: Allocation) -> int:
+            span = allocation.span
+            return max(span.start - address, address + size - span.end, 0)
+
+        near = min(self.allocations, key=distance)
+        length, offset = near.span.end - near.span.start, address - near.span.start
+        if distance(near) == 0:
+            return (
+                f"{message}: byte {offset} of {near.name} lies in a gap between the rows of a strided view; "
+                "check the stride the kernel was given"
+            )
+        side = f"{-offset} bytes before its start" if offset < 0 else f"{offset + size - length} past its end"
+        return (
+            f"{message}; the nearest is {near.name} ({length} bytes), missed by {side}; check index and mask"
+        )

@@ -1,0 +1,193 @@
+"""The state of one batch of blocks while it runs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from gen.ptx.arrays import DTYPES, VIEW_BYTES, Array
+from gen.ptx.copies import AsyncCopies
+from gen.ptx.errors import Fault
+from gen.ptx.lanes import Lanes
+from gen.ptx.program import SHARED_BASE
+from gen.ptx.shared import SharedMemory
+from gen.ptx.sync import BlockBarriers
+
+if TYPE_CHECKING:
+    from gen.ptx.memory import GlobalMemory
+    from gen.ptx.report import Counters
+    from gen.ptx.schedule import Scheduler
+    from gen.ptx.syntax import Instruction
+    from gen.ptx.translate import Translation
+
+Dim3 = tuple[int, int, int]
+_FAMILIES = {
+    "pred": ("pred",),
+    "u16": ("u16", "s16"),
+    "u32": ("u32", "s32", "f32"),
+    "u64": ("u64", "s64", "f64"),
+}
+
+
+class State:
+    """Registers, memories and the currently running lanes (`sel`, `n`, `lanes`) of a batch.
+
+    `v[view][index]` is a register as a NumPy array over all lanes of the batch.
+    """
+
+    def __init__(
+        self,
+        translation: Translation,
+        grid: Dim3,
+        block: Dim3,
+        first_block: int,
+        blocks: int,
+        shared_bytes: int,
+        memory: GlobalMemory,
+        parameters: Array,
+        scheduler: Scheduler,
+        counters: Counters,
+    ) -> None:
+        self.translation = translation
+        self.grid, self.block = grid, block
+        self.first_block, self.blocks = first_block, blocks
+        self.memory, self.parameters = memory, parameters
+        self.scheduler, self.counters = scheduler, counters
+        threads = block[0] * block[1] * block[2]
+        self.warps = -(-threads // 32)
+        self.total = blocks * self.warps * 32
+        lane = np.arange(self.total)
+        self.block_of = (lane >> 5) % blocks
+        self.row_of = self.block_of * self.warps + lane // (blocks * 32)
+        self.thread_of = lane // (blocks * 32) * 32 + (lane & 31)
+        self.live = self.thread_of < threads
+        self.dynamic_shared_bytes = shared_bytes
+        size = translation.program.static_shared_bytes + shared_bytes
+        self.shared_size = size
+        self.shared = SharedMemory(blocks, self.warps, size, translation.granule)
+        self.shared_base = self.shared.start + self.block_of * self.shared.stride - SHARED_BASE
+        local = -(-translation.program.local_bytes // 16) * 16
+        self.local_size = local
+        self.local_storage = np.zeros(self.total * local + 16, np.uint8)
+        self.local_start = -(-self.local_storage.ctypes.data // 16) * 16
+        self.local_end = self.local_start + self.total * local
+        self.local_base = self.local_start + lane * local
+        self.barriers = BlockBarriers(blocks, self.warps)
+        self.copies = AsyncCopies(self.total)
+        self.carry = np.zeros(self.total, bool)
+        self.v = self._registers()
+        self.sampling = first_block == 0
+        self.lanes = Lanes(range(self.total))
+        self.sel: slice | Array = self.lanes.index
+        self.n = self.total
+
+    def _registers(self) -> dict[str, list[Array]]:
+        out: dict[str, list[Array]] = {}
+        for width, views in _FAMILIES.items():
+            dtype = DTYPES[width]
+            registers = np.zeros((self.translation.registers[width], self.total), dtype)
+            extras = []
+            for content in reversed(self.translation.extras[width]):
+                value = self.special(content) if isinstance(content, str) else np.array(content, dtype)
+                extras.append(np.broadcast_to(np.asarray(value).astype(dtype), self.total))
+            for view in views:
+                out[view] = [*registers.view(DTYPES[view]), *(e.view(DTYPES[view]) for e in extras)]
+        return out
+
+    def special(self, name: str) -> Array | int:
+        """Value of a special register, one a lane or one for all."""
+        base, _, axis = name.partition(".")
+        k = "xyz".find(axis) if axis else 0
+        lane = self.thread_of & 31
+        index = self.first_block + self.block_of
+        sizes = self.block if base == "%tid" else self.grid
+        number = self.thread_of if base == "%tid" else index
+        along = (number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1]))
+        one = {
+            "%tid": lambda: along[k],
+            "%ctaid": lambda: along[k],
+            "%clusterid": lambda: along[k],
+            "%ntid": lambda: self.block[k],
+            "%nctaid": lambda: self.grid[k],
+            "%nclusterid": lambda: self.grid[k],
+            "%cluster_ctaid": lambda: 0,
+            "%cluster_nctaid": lambda: 1,
+            "%cluster_ctarank": lambda: 0,
+            "%cluster_nctarank": lambda: 1,
+            "%laneid": lambda: lane,
+            "%warpid": lambda: self.thread_of >> 5,
+            "%nwarpid": lambda: self.warps,
+            "%smid": lambda: 0,
+            "%nsmid": lambda: 1,
+            "%gridid": lambda: 0,
+            "%lanemask_eq": lambda: 1 << lane,
+            "%lanemask_lt": lambda: (1 << lane) - 1,
+            "%lanemask_le": lambda: (2 << lane) - 1,
+            "%lanemask_gt": lambda: 0xFFFFFFFF & ~((2 << lane) - 1),
+            "%lanemask_ge": lambda: 0xFFFFFFFF & ~((1 << lane) - 1),
+            "%dynamic_smem_size": lambda: self.dynamic_shared_bytes,
+            "%total_smem_size": lambda: self.shared_size,
+        }
+        if base in one:
+            return one[base]()
+        from gen.ptx.program import parameter_layout
+
+        offset = parameter_layout(self.translation.program.function)[0][name]
+        return np.array(self.parameters.ctypes.data + offset)
+
+    def select(self, lanes: Lanes) -> None:
+        """Makes these the running lanes."""
+        self.lanes, self.sel, self.n = lanes, lanes.index, lanes.count
+
+    def constant_address(self, address: int) -> Array:
+        """The same int64 address for every running lane."""
+        return np.full(self.n, address, np.int64)
+
+    def ready(self, position: int, lanes: Lanes) -> None:
+        """Lanes go on at a position."""
+        self.scheduler.push(position, lanes)
+
+    def progress(self) -> None:
+        """Something happened that a waiting thread could be waiting for."""
+        self.scheduler.idle = 0
+
+    def clock(self) -> int:
+        """A monotonic count for %clock and %globaltimer, in ns."""
+        return time.perf_counter_ns()
+
+    # -- errors --
+
+    def coordinates(self, lane: int) -> tuple[Dim3, Dim3]:
+        """(block, thread) of a lane."""
+        index, thread = self.first_block + int(self.block_of[lane]), int(self.thread_of[lane])
+        gx, gy, _ = self.grid
+        bx, by, _ = self.block
+        return (
+            (index % gx, index // gx % gy, index // (gx * gy)),
+            (thread % bx, thread // bx % by, thread // (bx * by)),
+        )
+
+    def describe(self, k: int) -> str:
+        """The k-th running lane in words."""
+        block, thread = self.coordinates(int(self.lanes.ids[k]))
+        return f"thread {thread} of block {block}"
+
+    def fault(self, kind: str, ins: Instruction, k: int, detail: str) -> NoReturn:
+        """Raises a `Fault` of the k-th running lane."""
+        self.fault_at(kind, ins, int(self.lanes.ids[k]), detail)
+
+    def fault_at(self, kind: str, ins: Instruction, lane: int, detail: str) -> NoReturn:
+        """Raises a `Fault` of a lane."""
+        block, thread = self.coordinates(lane)
+        raise Fault(kind, detail, line=ins.line, text=ins.text, block=block, thread=thread)
+
+    def warn(self, ins: Instruction, message: str) -> None:
+        """Adds a warning to the report, once an instruction and message."""
+        self.counters.warn(f"PTX line {ins.line}: {ins.text!r}: {message}")
+
+
+def register_bytes(translation: Translation) -> int:
+    """Bytes of registers a thread needs."""
+    return sum(VIEW_BYTES[w] * n for w, n in translation.registers.items()) + translation.program.local_bytes

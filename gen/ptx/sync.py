@@ -1,0 +1,148 @@
+"""Block barriers: who waits where, and when they go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gen.ptx.arrays import Array
+from gen.ptx.lanes import Lanes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gen.ptx.state import State
+    from gen.ptx.syntax import Instruction
+
+BARRIERS_PER_BLOCK = 16
+_NOBODY = -1
+ALL = 0
+
+
+@dataclass(slots=True)
+class Resumption:
+    """Where the threads of one barrier instruction go on, and what they do when it completes."""
+
+    position: int
+    instruction: Instruction
+    action: Callable[[State, Lanes, Array], None] | None
+
+
+class BlockBarriers:
+    """All barriers of the blocks of a batch. A warp arrives when all of its threads that still run have."""
+
+    def __init__(self, blocks: int, warps: int) -> None:
+        self.blocks, self.warps = blocks, warps
+        lanes = blocks * warps * 32
+        self.waiting = np.full(lanes, _NOBODY, np.int8)
+        self.where = np.zeros(lanes, np.int32)
+        self.flags = np.zeros(lanes, bool)
+        self.expected = np.full((BARRIERS_PER_BLOCK, blocks), -1, np.int32)
+        self.passed_by = np.zeros((BARRIERS_PER_BLOCK, blocks), np.int32)
+        self.known: dict[tuple[int, int], Array] = {}
+        self.resumptions: dict[int, Resumption] = {}
+
+    def _by_warp(self, mask: Array) -> Array:
+        """Counts of lanes, [warps, blocks]."""
+        return np.asarray(mask.reshape(self.warps, self.blocks, 32).sum(-1))
+
+    def arrive(self, m: State, ins: Instruction, ids: Array, counts: Array, wait: Resumption | None) -> None:
+        """The current lanes arrive at barriers `ids` (one a lane), for `counts` threads (0: all of the block)."""
+        if ids.min() < 0 or ids.max() >= BARRIERS_PER_BLOCK:
+            m.fault(
+                "deadlock",
+                ins,
+                int(np.argmax(ids)),
+                f"barrier {int(ids.max())} does not exist; ids are 0..15",
+            )
+        if (counts % 32).any():
+            k = int(np.flatnonzero(counts % 32)[0])
+            m.fault(
+                "deadlock", ins, k, f"thread count {int(counts[k])} is not a multiple of the warp size 32"
+            )
+        block = m.block_of[m.sel]
+        mixed = self.expected[ids, block]
+        wrong = (mixed >= 0) & (mixed != counts)
+        if wrong.any():
+            k = int(np.flatnonzero(wrong)[0])
+            m.fault(
+                "deadlock",
+                ins,
+                k,
+                f"arrives at barrier {int(ids[k])} for {int(counts[k]) or 'all'} threads, others for "
+                f"{int(mixed[k]) or 'all'}; every participant must name the same count",
+            )
+        self.expected[ids, block] = counts
+        if wait is None:
+            self._pass_by(m, ids, block)
+        else:
+            self.waiting[m.sel] = ids
+            self.where[m.sel] = wait.position
+            self.resumptions[wait.position] = wait
+        for barrier in np.unique(ids) if ids.min() != ids.max() else ids[:1]:
+            self.check(m, int(barrier))
+
+    def _pass_by(self, m: State, ids: Array, block: Array) -> None:
+        """`bar.arrive`: counts warps, and remembers what they had done."""
+        rows = m.row_of[m.sel]
+        for row, barrier in sorted({(int(r), int(i)) for r, i in zip(rows, ids, strict=True)}):
+            home = row // self.warps
+            self.passed_by[barrier, home] += 32
+            known = m.shared.clock[row].copy()
+            old = self.known.get((barrier, home))
+            self.known[barrier, home] = known if old is None else np.maximum(known, old)
+            m.shared.advance(np.array([row]))
+
+    def check(self, m: State, barrier: int) -> None:
+        """Releases the blocks in which a barrier is complete."""
+        at = self.waiting == barrier
+        arrived = self._by_warp(at)
+        live = self._by_warp(m.live)
+        full = (arrived > 0) & (arrived == live)
+        partial = (arrived > 0) & ~full
+        expected = self.expected[barrier]
+        threads = full.sum(0) * 32 + self.passed_by[barrier]
+        everyone = (full | (live == 0)).all(0) & full.any(0)
+        done = np.where(expected == ALL, everyone, (threads >= expected) & ~partial.any(0) & (expected > 0))
+        if not done.any():
+            return
+        over = done & (expected > 0) & (threads > expected)
+        if over.any():
+            block = int(np.flatnonzero(over)[0])
+            lane = int(np.flatnonzero(at & (m.block_of == block))[0])
+            resume = self.resumptions[int(self.where[lane])]
+            m.fault_at(
+                "deadlock",
+                resume.instruction,
+                lane,
+                f"{int(threads[block])} threads arrive at barrier {barrier}, which takes {int(expected[block])}",
+            )
+        self._release(m, barrier, done, full, at)
+
+    def _release(self, m: State, barrier: int, done: Array, full: Array, at: Array) -> None:
+        shared = m.shared
+        if self.warps > 1:
+            for block in np.flatnonzero(done):
+                rows = block * self.warps + np.flatnonzero(full[:, block])
+                shared.join(rows, self.known.pop((barrier, int(block)), None))
+            shared.settle()
+        self.expected[barrier][done] = -1
+        self.passed_by[barrier][done] = 0
+        released = np.flatnonzero(at & done[m.block_of])
+        self.waiting[released] = _NOBODY
+        where = self.where[released]
+        m.progress()
+        for position in np.unique(where) if where.min() != where.max() else where[:1]:
+            lanes = Lanes(released[where == position]) if where.min() != where.max() else Lanes(released)
+            action = self.resumptions[int(position)].action
+            if action:
+                action(m, lanes, released)
+            m.ready(int(position), lanes)
+
+    def on_exit(self, m: State) -> None:
+        """Threads ended: barriers that wait for all threads may now be complete."""
+        for barrier in np.unique(self.waiting):
+            if barrier != _NOBODY:
+                self.check(m, int(barrier))
