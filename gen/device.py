@@ -52,4 +52,6 @@ def load(name: str) -> Device:
         raise KeyError(name)
     text = resources.files("gen").joinpath("devices", f"{name}.yaml").read_text()
     values = YAML(typ="safe", pure=True).load(text)
-    return Device(name=name, **{field.name: values[field.name] for field in fields(Device) if field.name != "name"})
+    return Device(
+        name=name, **{field.name: values[field.name] for field in fields(Device) if field.name != "name"}
+    )

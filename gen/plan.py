@@ -13,10 +13,10 @@ from typing import Any
 from gen.spec import Fixed, KernelSpec, Split, SplitWord
 
 SHARED_BYTES_PER_BLOCK = 101_376
-"""Shared memory that one block of an sm_120 card may have (CUDA programming guide, compute capability 12.0)."""
+"""Shared memory that a block may have on compute capability 12.0 (CUDA programming guide)."""
 
 BLOCK_TILES = 1.5
-"""What starting and ending a block costs, in key tiles: the query load, the pipeline's fill, the partial store."""
+"""What starting and ending a block costs, in key tiles: query load, partial store."""
 
 MERGE_TILES = 0.05
 """What merging one more split costs, in key tiles."""
@@ -51,14 +51,14 @@ def refuse_oversized(spec: KernelSpec, buffers: Sequence[SharedBuffer], field_na
     )
     raise spec.error(
         field_name,
-        f"a block would need {total:,} B of shared memory ({largest}, …) where {SHARED_BYTES_PER_BLOCK:,} B is the limit",
+        f"a block would need {total:,} B of shared memory ({largest}, …), over {SHARED_BYTES_PER_BLOCK:,} B",
         fix,
     )
 
 
 @dataclass(frozen=True)
 class Splits:
-    """The division of `tiles` key tiles over `count` blocks of `tiles_per_split` each (the last may have fewer)."""
+    """Key tiles divided over `count` blocks of `tiles_per_split` each; the last may have fewer."""
 
     count: int
     tiles_per_split: int
@@ -107,7 +107,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Scratch:
-    """A buffer that the caller provides between launches; `zeroed` before the first one ever, not before each."""
+    """A buffer that the caller provides; a `zeroed` one is zero before the first launch ever."""
 
     shape: tuple[int, ...]
     dtype: str

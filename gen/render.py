@@ -76,7 +76,7 @@ def render(spec: KernelSpec, plan: TilePlan, *, templates: jinja2.BaseLoader | N
 
 
 def write(files: Mapping[str, str], folder: Path) -> list[str]:
-    """Write files into `folder`, each atomically and only where it differs; the names of those that changed."""
+    """Write files into `folder`, atomically and only where they differ; the names that changed."""
     folder.mkdir(parents=True, exist_ok=True)
     changed = []
     for name, text in files.items():

@@ -10,8 +10,8 @@ import torch
 
 from gen.compile import Compiled, Kernel
 from gen.plan import Launch, LaunchPlan
-from gen.ptx import Memory, Module, Report, Undefined
 from gen.ptx import Kernel as PtxKernel
+from gen.ptx import Memory, Module, Report, Undefined
 
 Argument: TypeAlias = torch.Tensor | int | float | None
 
@@ -30,7 +30,7 @@ class Executor(Protocol):
         written: frozenset[str],
         undefined: frozenset[str],
     ) -> None:
-        """Launch once; the kernel may write the `written` arguments, and `undefined` ones hold nothing at first."""
+        """Launch once; the kernel may write the `written` arguments, and `undefined` ones start unwritten."""
 
     def unwritten(self, array: torch.Tensor) -> int:
         """Elements of an output that no launch since `begin` wrote."""
@@ -38,7 +38,7 @@ class Executor(Protocol):
 
 @dataclass
 class Interpreter:
-    """Executes PTX on the CPU with every check of `gen.ptx`; `reports` has one entry a launch since `begin`."""
+    """Executes PTX on the CPU with every check of `gen.ptx`; `reports` has one a launch since `begin`."""
 
     reports: list[Report] = field(default_factory=list)
     _kernels: dict[str, PtxKernel] = field(default_factory=dict)
@@ -59,9 +59,7 @@ class Interpreter:
         """Launch once. Raises `gen.ptx.Fault` where the kernel does something that it may not."""
         if kernel.ptx not in self._kernels:
             self._kernels[kernel.ptx] = Module(kernel.ptx)[kernel.entry]
-        values = [
-            Undefined(value) if name in undefined else value for name, value in arguments.items()
-        ]
+        values = [Undefined(value) if name in undefined else value for name, value in arguments.items()]
         report = self._kernels[kernel.ptx].launch(
             grid=launch.grid,
             block=(launch.threads, 1, 1),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v32/decode_h128.yaml (sha256 bf3d4ada1dd51594)
-# through templates/tilelang/sparse_mla_decode.py.j2 (sha256 3860fc0032bca77c)
+# through templates/tilelang/sparse_mla_decode.py.j2 (sha256 8f8c415131879c3c)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 128 query heads, keys in 656-byte records.
 
@@ -64,9 +64,9 @@ def decode(
         tile_sum = T.alloc_fragment((TILE_HEADS,), "float32")
 
         head0 = head_block * TILE_HEADS
+        main_nope = T.view(main_cache, (main_vectors, 8), "float8_e4m3fn")
         main_rope = T.view(main_cache, (main_vectors, 4), "bfloat16")
         main_scale = T.view(main_cache, (main_vectors, 2), "float32")
-        main_cache = T.view(main_cache, (main_vectors, 8), "float8_e4m3fn")
         tiles = T.ceildiv(main_width, TILE_KEYS)
         first_tile = split * tiles_per_split
         last_tile = T.min(first_tile + tiles_per_split, tiles)
@@ -93,8 +93,8 @@ def decode(
             for k, v in T.Parallel(TILE_KEYS, NOPE // 8):
                 if key_bias[k] == 0:
                     for j in T.vectorized(8):
-                        nope = T.cast(main_cache[key_vector[k] + v, j], "float32")
-                        latent[k, v * 8 + j] = T.cast(nope * scale[k, v // (GROUP // 8)], "bfloat16")
+                        value = T.cast(main_nope[key_vector[k] + v, j], "float32")
+                        latent[k, v * 8 + j] = T.cast(value * scale[k, v // (GROUP // 8)], "bfloat16")
                 else:
                     for j in T.vectorized(8):
                         latent[k, v * 8 + j] = T.bfloat16(0)

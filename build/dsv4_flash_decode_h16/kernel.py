@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v4_flash/decode_h16.yaml (sha256 44b05292a2fdf7e1)
-# through templates/tilelang/sparse_mla_decode.py.j2 (sha256 3860fc0032bca77c)
+# through templates/tilelang/sparse_mla_decode.py.j2 (sha256 8f8c415131879c3c)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 16 query heads, keys in 584-byte planar pages.
 
@@ -77,14 +77,12 @@ def decode(
         tile_sum = T.alloc_fragment((TILE_HEADS,), "float32")
 
         head0 = head_block * TILE_HEADS
+        main_nope = T.view(main_cache, (main_vectors, 8), "float8_e4m3fn")
         main_rope = T.view(main_cache, (main_vectors, 4), "bfloat16")
-        main_scale = T.view(main_cache, (main_vectors, 8), "uint8")
-        main_cache = T.view(main_cache, (main_vectors, 8), "float8_e4m3fn")
         main_length = T.min(main_lengths[token], main_width)
         main_tiles = T.ceildiv(main_length, TILE_KEYS)
+        extra_nope = T.view(extra_cache, (extra_vectors, 8), "float8_e4m3fn")
         extra_rope = T.view(extra_cache, (extra_vectors, 4), "bfloat16")
-        extra_scale = T.view(extra_cache, (extra_vectors, 8), "uint8")
-        extra_cache = T.view(extra_cache, (extra_vectors, 8), "float8_e4m3fn")
         extra_length = T.min(extra_lengths[token], extra_width)
         extra_tiles = T.ceildiv(extra_length, TILE_KEYS)
         tiles = main_tiles + extra_tiles
@@ -107,7 +105,7 @@ def decode(
                     key_bias[k] = T.if_then_else(index >= 0, T.float32(0), -T.infinity("float32"))
                 for k, group in T.Parallel(TILE_KEYS, 8):
                     exponent = T.if_then_else(
-                        key_bias[k] == 0, main_scale[scale_vector[k], group], T.uint8(0)
+                        key_bias[k] == 0, main_cache[scale_vector[k], group], T.uint8(0)
                     )
                     # 2^(exponent - 127); exponent 0 is the subnormal 2^-127.
                     scale[k, group] = T.reinterpret(
@@ -116,8 +114,8 @@ def decode(
                 for k, v in T.Parallel(TILE_KEYS, NOPE // 8):
                     if key_bias[k] == 0:
                         for j in T.vectorized(8):
-                            nope = T.cast(main_cache[key_vector[k] + v, j], "float32")
-                            latent[k, v * 8 + j] = T.cast(nope * scale[k, v // (GROUP // 8)], "bfloat16")
+                            value = T.cast(main_nope[key_vector[k] + v, j], "float32")
+                            latent[k, v * 8 + j] = T.cast(value * scale[k, v // (GROUP // 8)], "bfloat16")
                     else:
                         for j in T.vectorized(8):
                             latent[k, v * 8 + j] = T.bfloat16(0)
@@ -137,7 +135,7 @@ def decode(
                     key_bias[k] = T.if_then_else(index >= 0, T.float32(0), -T.infinity("float32"))
                 for k, group in T.Parallel(TILE_KEYS, 8):
                     exponent = T.if_then_else(
-                        key_bias[k] == 0, extra_scale[scale_vector[k], group], T.uint8(0)
+                        key_bias[k] == 0, extra_cache[scale_vector[k], group], T.uint8(0)
                     )
                     # 2^(exponent - 127); exponent 0 is the subnormal 2^-127.
                     scale[k, group] = T.reinterpret(
@@ -146,8 +144,8 @@ def decode(
                 for k, v in T.Parallel(TILE_KEYS, NOPE // 8):
                     if key_bias[k] == 0:
                         for j in T.vectorized(8):
-                            nope = T.cast(extra_cache[key_vector[k] + v, j], "float32")
-                            latent[k, v * 8 + j] = T.cast(nope * scale[k, v // (GROUP // 8)], "bfloat16")
+                            value = T.cast(extra_nope[key_vector[k] + v, j], "float32")
+                            latent[k, v * 8 + j] = T.cast(value * scale[k, v // (GROUP // 8)], "bfloat16")
                     else:
                         for j in T.vectorized(8):
                             latent[k, v * 8 + j] = T.bfloat16(0)

@@ -48,7 +48,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class FuzzSize:
-    """How far the fuzzer goes with a run-time size: up to `cap`, with extra weight around multiples of `step`."""
+    """How far the fuzzer takes a run-time size: to `cap`, with more weight around multiples of `step`."""
 
     cap: int
     step: int = 1

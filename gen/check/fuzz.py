@@ -17,7 +17,7 @@ from gen.check.strategies import cases
 
 @dataclass
 class FuzzReport:
-    """What a fuzz run saw: examples, seconds, greatest error of each output, and the failure if there was one."""
+    """What a fuzz run saw: examples, seconds, greatest rms error of each output, the failure if any."""
 
     examples: int = 0
     seconds: float = 0.0
@@ -25,7 +25,7 @@ class FuzzReport:
     failure: PropertyError | None = None
 
     def add(self, distances: Mapping[str, Distance]) -> None:
-        """Count an example that passed. Only plain inputs tell of errors that mean something in absolute terms."""
+        """Keep the greatest errors of an example that passed."""
         for name, measured in distances.items():
             self.worst[name] = max(self.worst.get(name, 0.0), measured.rms)
 

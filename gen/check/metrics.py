@@ -9,7 +9,7 @@ import torch
 
 @dataclass(frozen=True)
 class Distance:
-    """Errors of one output: greatest absolute and relative, the 99th percentile of the absolute, rms, 1 − cos."""
+    """Errors of one output: greatest, 99th percentile and rms of the absolute error, and 1 − cos."""
 
     absolute: float
     percentile_99: float
@@ -28,14 +28,17 @@ def distance(got: torch.Tensor, want: torch.Tensor) -> Distance:
     norms = (a * a + b * b).sum()
     cosine = 1 - float(2 * (a * b).sum() / norms) if norms > 0 else 0.0
     return Distance(
-        float(error.max()), float(torch.quantile(error[:1_000_000], 0.99)), float((error**2).mean().sqrt()), cosine
+        float(error.max()),
+        float(torch.quantile(error[:1_000_000], 0.99)),
+        float((error**2).mean().sqrt()),
+        cosine,
     )
 
 
 def failing(
     got: torch.Tensor, want: torch.Tensor, absolute: float | torch.Tensor, relative: float
 ) -> torch.Tensor:
-    """Indices [n, dims] of elements that pass neither the absolute nor the relative bar (NaN never passes)."""
+    """Indices [n, dims] of elements that pass neither bar; NaN never passes."""
     got, want = got.double(), want.double()
     error = (got - want).abs()
     passes = (got == want) | (error < absolute) | (error < relative * want.abs())

@@ -20,7 +20,7 @@ from gen.run import Executor, run
 from gen.spec import Fixed, KernelSpec, SplitWord
 
 GUARD_ELEMENTS = 512
-"""Elements before and after every written buffer that must keep their bytes (cuDNN's front end uses as many)."""
+"""Elements on either side of a written buffer that must stay as they are, as in cuDNN's front end."""
 
 SMALL_BYTES = 1 << 25
 """Inputs up to this size are compared with a copy after the launch."""

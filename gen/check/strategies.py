@@ -26,7 +26,7 @@ def cases(spec: KernelSpec, family: ModuleType) -> st.SearchStrategy[Case]:
 
 
 def _sizes(low: int, high: int, limit: FuzzSize) -> st.SearchStrategy[int]:
-    """Sizes from `low` to `high`, at most about the cap: the ends, multiples of the step and their neighbours."""
+    """Sizes from `low` to at most the cap: the ends, multiples of the step and their neighbours."""
     top = min(high, max(limit.cap, low))
     edges = {low, low + 1, top, *(m + d for m in range(0, top + 1, limit.step) for d in (-1, 0, 1))}
     return st.sampled_from(sorted(e for e in edges if low <= e <= top)) | st.integers(low, top)

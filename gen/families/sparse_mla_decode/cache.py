@@ -11,8 +11,10 @@ import torch
 from gen.families.sparse_mla_decode.spec import Layout
 
 
-def slot_views(layout: Layout, cache: torch.Tensor, page: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Byte views (values and RoPE part, scales, padding of the scales) of a cache, each [pages, page, bytes]."""
+def slot_views(
+    layout: Layout, cache: torch.Tensor, page: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Byte views of a cache: rows, scales and the padding of scales, each [pages, page, bytes]."""
     row = layout.row_bytes
     if layout is Layout.V32:
         records = cache[:, : page * row].unflatten(1, (page, row))

@@ -14,7 +14,7 @@ from gen.families.sparse_mla_decode.spec import Spec
 from gen.plan import Scratch
 
 P_ROUNDING = 2.0**-8
-"""Bound, relative to Σ p |v|, on what rounding each probability to bf16 (2^-9) costs, with as much again to spare."""
+"""Bound, relative to Σ p |v|, on the cost of rounding each probability to bf16 (2^-9), doubled."""
 
 
 def outputs(spec: Spec, inputs: Inputs) -> dict[str, Scratch]:
@@ -31,7 +31,9 @@ def arguments(spec: Spec, inputs: Inputs) -> dict[str, torch.Tensor | int | floa
         cache = inputs.tensors[f"{name}_cache"]
         stride = cache.stride(0)
         if stride % 8 or cache.data_ptr() % 8:
-            raise ValueError(f"{name}_cache: pages must start at multiples of 8 bytes, but the stride is {stride} B")
+            raise ValueError(
+                f"{name}_cache: pages must start at multiples of 8 bytes, but the stride is {stride} B"
+            )
         values[f"{name}_page_vectors"] = stride // 8
         values[f"{name}_vectors"] = cache.shape[0] * stride // 8
     return values
@@ -40,7 +42,7 @@ def arguments(spec: Spec, inputs: Inputs) -> dict[str, torch.Tensor | int | floa
 def compare(spec: Spec, case: Case, inputs: Inputs, got: Tensors) -> tuple[list[str], dict[str, Distance]]:
     """What is wrong with the outputs, a line each, and their distances from the fp64 reference.
 
-    Bars: FlashMLA's, from the spec's tolerances, where the absolute one grows with Σ p |v| beyond the range of
+    Bars: FlashMLA's, from the spec's tolerances, the absolute one growing with Σ p |v| past the range of
     its inputs; twice the rms error of PyTorch with probabilities rounded to bf16; on `exact` cases, equality.
     """
     bars, want = spec.tolerances, reference(spec, inputs)
@@ -67,8 +69,9 @@ def compare(spec: Spec, case: Case, inputs: Inputs, got: Tensors) -> tuple[list[
 
 def _text(name: str, got: Tensors, want: Tensors, where: torch.Tensor, bar: str) -> str:
     index = tuple(where[0].tolist())
+    value, expected = float(got[name][index]), float(want[name][index])
     return (
-        f"{name}{list(index)}: got {float(got[name][index]):.6g}, the reference is {float(want[name][index]):.6g} "
+        f"{name}{list(index)}: got {value:.6g}, the reference is {expected:.6g} "
         f"({bar}); {len(where)} of {got[name].numel()} elements fail"
     )
 

@@ -94,7 +94,7 @@ def plan(spec: Spec) -> TilePlan:
     if warps > most:
         raise spec.error(
             "tile.threads",
-            f"{warps} warps cannot share a score tile of {tile.heads}×{tile.keys}, which has {most} fragments of 16×8",
+            f"{warps} warps cannot share the {most} fragments of 16×8 in {tile.heads}×{tile.keys} scores",
             f"use {most * 32} threads" if most >= 4 else f"use keys: {tile.keys * 4 // most}",
         )
     accumulators = tile.heads * layout.d_v // tile.threads

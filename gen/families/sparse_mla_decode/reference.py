@@ -41,7 +41,9 @@ def reference(spec: Spec, inputs: Inputs, precision: torch.dtype = torch.float64
     keys, valid = gathered(spec, inputs)
     scores = torch.einsum("thd,tkd->thk", inputs.tensors["q"].double(), keys) * inputs.softmax_scale
     scores = scores.masked_fill(~valid[:, None], -math.inf)
-    lse = torch.logsumexp(scores, -1) if scores.shape[-1] else torch.full(scores.shape[:2], -math.inf).double()
+    lse = (
+        torch.logsumexp(scores, -1) if scores.shape[-1] else torch.full(scores.shape[:2], -math.inf).double()
+    )
     top = scores.amax(-1, keepdim=True) if scores.shape[-1] else lse[..., None]
     weights = torch.exp(scores - torch.where(top.isfinite(), top, 0))
     total = weights.sum(-1, keepdim=True)

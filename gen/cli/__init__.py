@@ -1,0 +1,5 @@
+"""The command `kgen`."""
+
+from gen.cli.app import main
+
+__all__ = ["main"]
