@@ -41,7 +41,7 @@ class AsyncCopies:
         self.committed[m.sel] += 1
 
     def wait(self, m: State, pending: int | None) -> None:
-        """Lands the current lanes' copies but for their `pending` latest groups (None: all, committed or not)."""
+        """Lands the current lanes' copies, but for their `pending` latest groups (None: lands all)."""
         if not self.flying:
             return
         waiting = np.zeros(m.total, bool)

@@ -14,12 +14,12 @@ class PtxError(Exception):
         self.line = line
 
 
-class Fault(PtxError):
+class Fault(PtxError):  # noqa: N818
     """A mistake of the running kernel.
 
     `kind` is one of "out of bounds", "misaligned", "uninitialized read", "pending copy", "data race",
-    "non-converged", "deadlock", "no progress", "trap", "read-only" and "unsupported address"; `block` and `thread`
-    are the (x, y, z) of the first thread at fault, or None where the fault belongs to many.
+    "non-converged", "deadlock", "no progress", "trap", "read-only" and "unsupported address"; `block` and
+    `thread` are the (x, y, z) of the first thread at fault, or None where the fault belongs to many.
     """
 
     def __init__(

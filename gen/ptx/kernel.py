@@ -12,7 +12,7 @@ import numpy as np
 from gen.ptx.arrays import DTYPES, Array
 from gen.ptx.errors import PtxError
 from gen.ptx.machine import Machine
-from gen.ptx.memory import Allocation, GlobalMemory, Memory, Span, Undefined, span_of
+from gen.ptx.memory import Allocation, GlobalMemory, Memory, Undefined, span_of
 from gen.ptx.parser import parse
 from gen.ptx.program import link, parameter_layout
 from gen.ptx.report import Counters, Report
@@ -127,12 +127,12 @@ class Kernel:
     ) -> Report:
         """Runs the kernel on the CPU; arrays among `args` are updated in place.
 
-        grid, block: up to three sizes. args: CPU tensors or NumPy arrays (any strides; only their own elements
-        are accessible), `Undefined(array)`, numbers, bytes for structs, or None for a null pointer.
-        shared_bytes: dynamic shared memory a block. written: positions of the arguments the kernel may write
-        (None: all). memory: carries what was written of Undefined buffers over several launches. budget: bytes
-        of host memory for the blocks that run at once. spin_limit, step_limit: scheduling steps without progress
-        (of spinning code, of any code) before a "no progress" fault.
+        grid, block: up to three sizes. args: CPU tensors or NumPy arrays (any strides; only their own
+        elements are accessible), `Undefined(array)`, numbers, bytes for structs, or None for a null pointer.
+        shared_bytes: dynamic shared memory a block. written: positions of the arguments the kernel may
+        write (None: all). memory: carries what was written of Undefined buffers over several launches.
+        budget: bytes of host memory for the blocks that run at once. spin_limit, step_limit: scheduling
+        steps without progress (of spinning code, of any code) before a "no progress" fault.
         Raises `PtxError` for a launch that does not fit the kernel, `Fault` for what the kernel does wrong.
         """
         begin = time.perf_counter()
@@ -216,16 +216,9 @@ class Kernel:
                 if span.end > span.start:
                     state = memory.shadow(array, span, create=undefined)
                     heap.allocations.append(Allocation(name, span, state, written is None or i in written))
-                data = span.start.to_bytes(8, "little")
+                data = span.pointer.to_bytes(8, "little")
             buffer[at : at + parameter.size] = np.frombuffer(data, np.uint8)
-        heap.allocations.append(
-            Allocation(
-                "the parameters",
-                Span(buffer.ctypes.data, buffer.ctypes.data + size, size, [], (size,), (1,), 1),
-                None,
-                False,
-            )
-        )
+        heap.allocations.append(Allocation("the parameters", span_of(buffer), None, False))
         return buffer
 
 

@@ -1,12 +1,13 @@
 """Sets of threads of a batch.
 
-The threads of a batch are numbered *warp-major*: lane = (warp × blocks + block) × 32 + thread-in-warp. So "all
-warps below 7 of every block" is one contiguous range, and the registers of such a set are NumPy views.
+The threads of a batch are numbered *warp-major*: lane = (warp × blocks + block) × 32 + thread-in-warp. So
+"all warps below 7 of every block" is one contiguous range, and the registers of such a set are NumPy views.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from gen.ptx.arrays import Array
 
 
 class Lanes:
-    """An ordered set of lanes; `index` (a slice where it is contiguous) selects them from a register array."""
+    """An ordered set of lanes; `index` (a slice if contiguous) selects them from a register array."""
 
     def __init__(self, ids: Array | range) -> None:
         self.count = len(ids)
@@ -25,7 +26,7 @@ class Lanes:
         if self.dense:
             self.index = slice(self.first, self.last + 1)
         else:
-            self.index = self.ids = np.asarray(ids)  # type: ignore[assignment]
+            self.index = self.ids = np.asarray(ids)
 
     @cached_property
     def ids(self) -> Array:
@@ -60,9 +61,7 @@ def merge(groups: list[Lanes], total: int) -> Lanes:
     if len(groups) == 1:
         return groups[0]
     groups.sort(key=lambda group: group.first)
-    if all(g.dense for g in groups) and all(
-        a.last + 1 == b.first for a, b in zip(groups, groups[1:], strict=False)
-    ):
+    if all(g.dense for g in groups) and all(a.last + 1 == b.first for a, b in pairwise(groups)):
         return Lanes(range(groups[0].first, groups[-1].last + 1))
     member = np.zeros(total, bool)
     for group in groups:

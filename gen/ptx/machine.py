@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Run:
-    """Straight code from `start` up to `stop`; `end` is the branch, barrier or exit that closes it, if any."""
+    """Straight code from `start` up to `stop`; `end` is the branch, barrier or exit after it, if any."""
 
     start: int
     stop: int
@@ -138,7 +138,7 @@ class Machine:
             union = np.bitwise_or.reduce(bits.reshape(-1, 32), axis=1)
             wanted = (union[:, None] >> np.arange(32, dtype=np.uint32) & 1).astype(bool).reshape(-1)
             missing = wanted & ~here & m.live
-        incomplete = missing.reshape(-1, 32).any(1)
+        incomplete: Array = np.asarray(missing.reshape(-1, 32).any(1))
         return np.asarray(~incomplete[lanes.ids >> 5])
 
     def _retry(self, m: State, parked: dict[int, list[Lanes]]) -> None:
@@ -160,8 +160,8 @@ class Machine:
             "non-converged",
             placed.instruction,
             0,
-            "the other lanes of this warp never arrive here: every lane that the instruction names (all 32 for "
-            f"mma and ldmatrix) must execute it together. {self._whereabouts(m, parked)}",
+            "the other lanes of this warp never arrive here: every lane that the instruction names (all 32 "
+            f"for mma and ldmatrix) must execute it together. {self._whereabouts(m, parked)}",
         )
 
     def _watch(self, m: State, run: Run) -> None:
@@ -175,8 +175,8 @@ class Machine:
             placed = self.translation.program.code[run.start]
             raise Fault(
                 "no progress",
-                f"{scheduler.idle} steps without a store, a barrier or an exit; a spin-wait whose condition never "
-                f"comes, or a loop without end. {self._whereabouts(m, {})}",
+                f"{scheduler.idle} steps without a store, a barrier or an exit; a spin-wait whose condition "
+                f"never comes, or a loop without end. {self._whereabouts(m, {})}",
                 line=placed.instruction.line,
                 text=placed.instruction.text,
             )
@@ -189,16 +189,17 @@ class Machine:
             "deadlock",
             resume.instruction,
             first,
-            f"all threads that still run wait at barriers that cannot complete. {self._whereabouts(m, parked)}",
+            "all threads that still run wait at barriers that cannot complete. "
+            + self._whereabouts(m, parked),
         )
 
     def _whereabouts(self, m: State, parked: dict[int, list[Lanes]]) -> str:
         """Each warp of the first stuck block with its PTX line and what it waits for."""
         code = self.translation.program.code
         place: dict[int, tuple[int, str]] = {}
-        for lane in np.flatnonzero(m.live & (m.barriers.waiting >= 0)):
+        for lane in np.flatnonzero(m.live & (m.barriers.waiting >= 0)).tolist():
             resume = m.barriers.resumptions[int(m.barriers.where[lane])]
-            place[int(lane)] = (resume.instruction.line, f"barrier {int(m.barriers.waiting[lane])}")
+            place[lane] = (resume.instruction.line, f"barrier {int(m.barriers.waiting[lane])}")
         for source, why in ((parked, "the rest of its warp"), (m.scheduler.groups, "nothing, it runs")):
             for position, groups in source.items():
                 for group in groups:

@@ -27,7 +27,10 @@ class Undefined:
 
 @dataclass(slots=True)
 class Span:
-    """The bytes an array covers: `outer` (stride, count) steps of a contiguous `run` from `start`."""
+    """The bytes an array covers: `outer` (stride, count) steps of a contiguous `run` from `start`.
+
+    `pointer` is the address of element 0, which is not the lowest one where a stride is negative.
+    """
 
     start: int
     end: int
@@ -36,6 +39,7 @@ class Span:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     itemsize: int
+    pointer: int
 
 
 def span_of(array: Any) -> Span:
@@ -55,17 +59,19 @@ def span_of(array: Any) -> Span:
             f"an argument of type {type(array).__name__}: pass a tensor, an array, a number or None"
         )
     if 0 in shape:
-        return Span(start, start, 0, [], shape, strides, itemsize)
+        return Span(start, start, 0, [], shape, strides, itemsize, start)
     steps = [(s, n) for s, n in zip(strides, shape, strict=True) if n > 1 and s]
+    pointer = start
     start += sum(s * (n - 1) for s, n in steps if s < 0)
-    run, outer = itemsize, []
+    run = itemsize
+    outer: list[tuple[int, int]] = []
     for stride, count in sorted((abs(s), n) for s, n in steps):
         if not outer and stride <= run:
             run = max(run, stride * (count - 1) + run)
         else:
             outer.append((stride, count))
     end = start + run + sum(s * (n - 1) for s, n in outer)
-    return Span(start, end, run, outer[::-1], shape, strides, itemsize)
+    return Span(start, end, run, outer[::-1], shape, strides, itemsize, pointer)
 
 
 @dataclass(slots=True)
@@ -100,7 +106,7 @@ class Memory:
         return entry
 
     def unwritten(self, array: Any) -> Array:
-        """Bool array of shape `array.shape + (itemsize,)`: the bytes of an `Undefined` buffer never written."""
+        """The bytes of an `Undefined` buffer never written: bool, of shape `array.shape + (itemsize,)`."""
         span = span_of(array.array if isinstance(array, Undefined) else array)
         state = self.shadow(array, span, create=False)
         if state is None:
@@ -195,7 +201,7 @@ class GlobalMemory:
                     ins,
                     k,
                     f"address {int(address[k]):#x}, byte {int(address[k]) - allocation.span.start} of "
-                    f"{allocation.name}, which nothing has written; initialize it or write it before this read",
+                    f"{allocation.name}, which nothing has written; initialize it or write it first",
                 )
             if write:
                 words[index + part] = full

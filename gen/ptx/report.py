@@ -20,10 +20,10 @@ _WARNING_LIMIT = 50
 class Report:
     """Counts of one launch.
 
-    `thread_instructions` and `warp_instructions` are by opcode (predicated-off instructions count as executed;
-    a divergent warp counts once a path). Bytes are by state space. `sampled_bank_conflicts` are the wavefronts
-    beyond one of shared-memory accesses, by PTX line, of the first block only; multiply by `blocks` for an
-    estimate. Only fresh code pays for the sample: a launch's first batch.
+    `thread_instructions` and `warp_instructions` are by opcode (predicated-off instructions count as
+    executed; a divergent warp counts once a path). Bytes are by state space. `sampled_bank_conflicts` are
+    the wavefronts beyond the fewest possible of shared-memory accesses, by PTX line, of the first block
+    only; multiply by `blocks` for an estimate.
     """
 
     blocks: int

@@ -1,9 +1,10 @@
 """Shared memory of the blocks of a batch: bounds, initialization, pending copies and races.
 
-Happens-before is tracked with one vector clock a warp. `clock[b, u, w]` is the latest time of warp w that warp u
-of block b is ordered after; barriers join the rows of their participants and advance their own entries. Every
-*granule* (the smallest access of the entry) remembers the time and warp of its last write and, for each warp, the
-time of its last read. An access races with an earlier one whose time exceeds the clock (FastTrack, PLDI 2009).
+Happens-before is tracked with one vector clock a warp. `clock[b · warps + u, w]` is the latest time of warp w
+that warp u of block b is ordered after; barriers join the rows of their participants and advance their own
+entries. Every *granule* (the smallest access of the entry) remembers the time and warp of its last write and,
+for each warp, the time of its last read. An access races with an earlier one whose time exceeds the clock
+(FastTrack, PLDI 2009).
 """
 
 from __future__ import annotations
@@ -187,8 +188,8 @@ class SharedMemory:
                 "data race",
                 ins,
                 i,
-                f"writes shared address {self.address(int(offset[i])):#x} and so does {m.describe(j)} in the same "
-                "instruction with another value; only one of them should store, or use an atomic",
+                f"writes shared address {self.address(int(offset[i])):#x} and so does {m.describe(j)} in the "
+                "same instruction with another value; only one of them should store, or use an atomic",
             )
         if (self.stamp[granules[:, 0]] & 31 != who % self.warps).any():
             m.warn(ins, "several warps write the same value to a shared location without a barrier between")
@@ -217,8 +218,8 @@ class SharedMemory:
             "data race",
             ins,
             int(k),
-            f"warp {who % self.warps} {does} shared address {self.address(offset):#x}, which warp {other} {did} "
-            "with no barrier between them; add one (all participants of both sides must arrive at it)",
+            f"warp {who % self.warps} {does} shared address {self.address(offset):#x}, which warp {other} "
+            f"{did} with no barrier between them; add one (all participants of both sides must arrive at it)",
         )
 
     def address(self, offset: int) -> int:

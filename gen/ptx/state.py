@@ -16,6 +16,8 @@ from gen.ptx.shared import SharedMemory
 from gen.ptx.sync import BlockBarriers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gen.ptx.memory import GlobalMemory
     from gen.ptx.report import Counters
     from gen.ptx.schedule import Scheduler
@@ -105,7 +107,7 @@ class State:
         sizes = self.block if base == "%tid" else self.grid
         number = self.thread_of if base == "%tid" else index
         along = (number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1]))
-        one = {
+        one: dict[str, Callable[[], Array | int]] = {
             "%tid": lambda: along[k],
             "%ctaid": lambda: along[k],
             "%clusterid": lambda: along[k],

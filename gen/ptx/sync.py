@@ -49,7 +49,7 @@ class BlockBarriers:
         return np.asarray(mask.reshape(self.warps, self.blocks, 32).sum(-1))
 
     def arrive(self, m: State, ins: Instruction, ids: Array, counts: Array, wait: Resumption | None) -> None:
-        """The current lanes arrive at barriers `ids` (one a lane), for `counts` threads (0: all of the block)."""
+        """The current lanes arrive at barriers `ids` (one a lane), for `counts` threads (0: all)."""
         if ids.min() < 0 or ids.max() >= BARRIERS_PER_BLOCK:
             m.fault(
                 "deadlock",
@@ -117,7 +117,7 @@ class BlockBarriers:
                 "deadlock",
                 resume.instruction,
                 lane,
-                f"{int(threads[block])} threads arrive at barrier {barrier}, which takes {int(expected[block])}",
+                f"{int(threads[block])} threads arrive at barrier {barrier}, made for {int(expected[block])}",
             )
         self._release(m, barrier, done, full, at)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gen.ptx.arrays import HOST, Array
+from gen.ptx.program import SHARED_BASE
 from gen.ptx.report import extra_wavefronts
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def shared_offset(m: State, ins: Instruction, address: Array, size: int) -> Arra
     """Shared-space addresses of the current lanes, checked, as offsets into the batch's storage."""
     low, high = int(address.min()), int(address.max())
     first = m.shared_base[m.sel]
-    inside = address - _SHARED_BASE
-    if low < _SHARED_BASE or high > _SHARED_BASE + m.shared_size - size:
+    inside = address - SHARED_BASE
+    if low < SHARED_BASE or high > SHARED_BASE + m.shared_size - size:
         k = int(np.flatnonzero((inside < 0) | (inside > m.shared_size - size))[0])
         where = int(inside[k])
         by = (
@@ -35,8 +36,8 @@ def shared_offset(m: State, ins: Instruction, address: Array, size: int) -> Arra
             "out of bounds",
             ins,
             k,
-            f"{size} bytes at shared address {int(address[k]):#x} miss the block's {m.shared_size} bytes of shared "
-            f"memory by {by}; check the index, and the dynamic shared memory of the launch",
+            f"{size} bytes at shared address {int(address[k]):#x} miss the block's {m.shared_size} bytes of "
+            f"shared memory by {by}; check the index, and the dynamic shared memory of the launch",
         )
     if (address & (size - 1)).any():
         k = int(np.flatnonzero(address & (size - 1))[0])
@@ -47,9 +48,6 @@ def shared_offset(m: State, ins: Instruction, address: Array, size: int) -> Arra
     if m.sampling:
         _sample(m, ins, offset, size)
     return np.asarray(offset)
-
-
-_SHARED_BASE = 1024
 
 
 def _sample(m: State, ins: Instruction, offset: Array, size: int) -> None:

@@ -19,8 +19,20 @@ _WIDE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 _INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
 _HALVES = {"f16": "f16", "bf16": "bf16", "f16x2": "f16", "bf16x2": "bf16"}
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
-_F32 = {"add": float32.add, "sub": float32.sub, "mul": float32.mul, "div": float32.div, "fma": float32.fma}
-_F64 = {"add": float64.add, "sub": float64.sub, "mul": float64.mul, "div": float64.div, "fma": float64.fma}
+_F32: dict[str, Callable[..., Array]] = {
+    "add": float32.add,
+    "sub": float32.sub,
+    "mul": float32.mul,
+    "div": float32.div,
+    "fma": float32.fma,
+}
+_F64: dict[str, Callable[..., Array]] = {
+    "add": float64.add,
+    "sub": float64.sub,
+    "mul": float64.mul,
+    "div": float64.div,
+    "fma": float64.fma,
+}
 
 
 def _pairwise(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -230,7 +242,7 @@ def minmax(c: Context) -> Op:
     elif kind == "f64":
         function = float64.minimum if name == "min" else float64.maximum
     else:
-        options = {
+        options: dict[str, Any] = {
             "ftz": c.modifiers.flag("ftz"),
             "nan": c.modifiers.flag("NaN"),
             "xorsign_abs": c.modifiers.flag("xorsign") & c.modifiers.flag("abs"),

@@ -152,7 +152,7 @@ def select(c: Context) -> Op:
     a, b = c.source(c.operands[1], kind), c.source(c.operands[2], kind)
     if not isinstance(c.operands[3], Name):
         raise c.instruction.error("the selector must be a predicate")
-    index, negated = c.predicate(c.operands[3])
+    _, negated = c.predicate(c.operands[3])
     selector: Slot = c.source(Name(c.operands[3].text), "pred")
     return emit(lambda x, y, p: np.where(p, x, y), d, *((b, a) if negated else (a, b)), selector)
 

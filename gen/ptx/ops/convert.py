@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gen.ptx.arrays import DTYPES, VIEWS
+from gen.ptx.arrays import DTYPES, VIEWS, Array
 from gen.ptx.numerics import convert as numerics
 from gen.ptx.ops.emit import emit
 from gen.ptx.syntax import Name
@@ -37,7 +37,9 @@ def _register_view(c: Context, operand: Any, kind: str) -> Slot:
 def cvt(c: Context) -> Op:
     """cvt of one value, or of two packed ones."""
     rounding = c.modifiers.pick(*_ROUNDINGS) or None
-    flags = {name: True for name in ("ftz", "sat", "satfinite", "relu") if c.modifiers.flag(name)}
+    flags: dict[str, Any] = {
+        name: True for name in ("ftz", "sat", "satfinite", "relu") if c.modifiers.flag(name)
+    }
     kinds = c.modifiers.types()
     if rounding == "rs" or len(kinds) != 2:
         raise c.instruction.error("this conversion is not implemented")
@@ -55,7 +57,9 @@ def cvt(c: Context) -> Op:
         destination = c.destination(c.operands[0], out)
     if kind == "f32" and out == "tf32" and rounding is None:
         rounding = "rna"
-    function = partial(numerics.convert, dst_type=out, src_type=kind, rounding=rounding, **flags)
+    function: Callable[..., Array] = partial(
+        numerics.convert, dst_type=out, src_type=kind, rounding=rounding, **flags
+    )
     if kind in _INTEGERS:
         narrow = DTYPES[kind]
         return emit(lambda a: function(a.astype(narrow)), destination, source)
@@ -75,14 +79,16 @@ def _resize(destination: Slot, out: str, source: Slot, kind: str) -> Op:
     return emit(lambda a: a.astype(last), destination, source)
 
 
-def _packed(c: Context, out: str, kind: str, rounding: str | None, flags: dict[str, bool]) -> Op:
+def _packed(c: Context, out: str, kind: str, rounding: str | None, flags: dict[str, Any]) -> Op:
     flags.pop("ftz", None)
     if len(c.operands) == 3:
         hi, lo = c.source(c.operands[1], kind), c.source(c.operands[2], kind)
-        function = partial(numerics.convert_x2, out, kind, rounding=rounding or "rn", **flags)
+        function: Callable[..., Array] = partial(
+            numerics.convert_x2, out, kind, rounding=rounding or "rn", **flags
+        )
         return emit(lambda a, b: function(a, b), _container(c, out, destination=True, at=0), hi, lo)
     if out in ("f16x2", "bf16x2"):
-        unpack = partial(numerics.unpack_x2, out, kind, **flags)
+        unpack: Callable[..., Array] = partial(numerics.unpack_x2, out, kind, **flags)
         destination = _container(c, out, destination=True, at=0)
         return emit(
             lambda a: unpack(a.astype(np.uint8) if kind == "e2m1x2" else a),

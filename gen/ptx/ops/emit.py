@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def emit(function: Callable[..., Any], destination: Slot, *sources: Slot) -> Op:
-    """`destination = function(*sources)` for the current lanes; ufuncs write in place where lanes are dense."""
+    """`destination = function(*sources)` for the current lanes; ufuncs write in place if those are dense."""
     d, k = destination.view, destination.index
     if len(sources) == 1:
         return _unary(function, d, k, sources[0])

@@ -162,10 +162,8 @@ def bit_mask(c: Context) -> Op:
     wrap = c.modifiers.pick("clamp", "wrap") == "wrap"
 
     def mask(a: Array, b: Array) -> Array:
-        first, length = a.astype(np.uint64), b.astype(np.uint64)
-        first, length = (first & 31, length & 31) if wrap else (first.clip(0, 32), length.clip(0, 32))
-        bits = (np.uint64(1) << length) - np.uint64(1)
-        return (bits << first).astype(np.uint32)
+        first, length = (n.astype(np.int64) & 31 if wrap else n.astype(np.int64).clip(0, 32) for n in (a, b))
+        return np.asarray(((1 << length) - 1 << first).astype(np.uint32))
 
     return _emit(c, mask, kind)
 

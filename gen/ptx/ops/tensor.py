@@ -9,7 +9,7 @@ import numpy as np
 
 from gen.ptx.arrays import HOST, Array
 from gen.ptx.lanes import Lanes
-from gen.ptx.numerics import mma as numerics
+from gen.ptx.numerics.mma import mma as multiply
 from gen.ptx.ops.access import GENERIC, SHARED, classify, shared_offset, to_space
 from gen.ptx.ops.memory import take_space
 from gen.ptx.syntax import Immediate
@@ -56,7 +56,7 @@ def mma(c: Context) -> Op:
         extra = dict(options)
         for name, index in zip(("scale_a", "scale_b"), scales, strict=False):
             extra[name] = np.ascontiguousarray(v[index][s]).reshape(warps, 32)
-        result = numerics.mma(shape, a_type, b_type, c_type, d_type, a, b, acc, **extra)
+        result = multiply(shape, a_type, b_type, c_type, d_type, a, b, acc, **extra)
         for i, index in enumerate(outs):
             v[index][s] = result[i].reshape(-1)
 
@@ -79,7 +79,7 @@ def _scales(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
 def _try(
     c: Context,
     shape: str,
-    types: tuple[str, ...],
+    types: tuple[str, str, str, str],
     vectors: list[list[int]],
     options: dict[str, Any],
     scaled: bool,
@@ -90,7 +90,7 @@ def _try(
     if scaled:
         extra |= {"scale_a": np.zeros((1, 32), np.uint32), "scale_b": np.zeros((1, 32), np.uint32)}
     try:
-        numerics.mma(shape, *types, a, b, acc, **extra)
+        multiply(shape, types[0], types[1], types[2], types[3], a, b, acc, **extra)
     except (ValueError, KeyError) as error:
         raise c.instruction.error(f"this form of mma is not implemented ({error})") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -73,6 +73,14 @@ def _warp_bits(m: State, values: Array) -> tuple[Array, Array]:
     return votes[warp - first], present[warp - first]
 
 
+_VOTES: dict[str, Callable[[Array, Array], Array]] = {
+    "ballot": lambda votes, members: votes,
+    "all": lambda votes, members: votes == members,
+    "any": lambda votes, members: votes != 0,
+    "uni": lambda votes, members: (votes == members) | (votes == 0),
+}
+
+
 def vote(c: Context) -> Op:
     """vote.sync.all/.any/.uni/.ballot."""
     c.need(3)
@@ -93,13 +101,7 @@ def vote(c: Context) -> Op:
         votes, present = _warp_bits(m, m.v["pred"][index][s] ^ negated)
         members = present & m.v["u32"][mask.index][s]
         votes &= members
-        result: Any = {
-            "ballot": lambda: votes,
-            "all": lambda: votes == members,
-            "any": lambda: votes != 0,
-            "uni": lambda: (votes == members) | (votes == 0),
-        }[mode]()
-        m.v[d.view][d.index][s] = result
+        m.v[d.view][d.index][s] = _VOTES[mode](votes, members)
 
     return run
 
