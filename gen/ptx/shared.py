@@ -150,7 +150,8 @@ class SharedMemory:
         strong: bool,
     ) -> None:
         if stamps.max() >> _TIME_SHIFT > self.settled:
-            times, writers = stamps >> _TIME_SHIFT, stamps & 31
+            # A negative stamp, of a granule nothing wrote, names no warp.
+            times, writers = stamps >> _TIME_SHIFT, np.where(stamps >= 0, stamps & 31, 0)
             racy = (stamps >= 0) & (times > self.clock[who[:, None], writers])
             if strong:
                 racy &= stamps & _STRONG == 0
