@@ -94,7 +94,7 @@ class Kernel:
     """An entry that is ready to launch."""
 
     def __init__(self, translation: Translation, module: Module) -> None:
-        self._translation = translation
+        self.translation = translation
         self._module = module
         self._function = translation.program.function
         self.name = self._function.name
@@ -150,7 +150,7 @@ class Kernel:
         with np.errstate(all="ignore"):
             for first in range(0, total, batch):
                 state = State(
-                    self._translation,
+                    self.translation,
                     grid3,
                     block3,
                     first,
@@ -163,11 +163,11 @@ class Kernel:
                 )
                 machine.execute(state)
         seconds = time.perf_counter() - begin
-        return counters.report(self._translation.program, total, threads, seconds)
+        return counters.report(self.translation.program, total, threads, seconds)
 
     def _machine(self, spin_limit: int, step_limit: int) -> Machine:
         if not hasattr(self, "_cached_machine"):
-            self._cached_machine = Machine(self._translation, spin_limit, step_limit)
+            self._cached_machine = Machine(self.translation, spin_limit, step_limit)
         self._cached_machine.spin_limit, self._cached_machine.step_limit = spin_limit, step_limit
         return self._cached_machine
 
@@ -180,7 +180,7 @@ class Kernel:
         limit = min(self.max_threads or 1024, 1024)
         if threads > limit:
             raise PtxError(f"{self.name}: {threads} threads a block, the kernel allows {limit}")
-        static = self._translation.program.static_shared_bytes
+        static = self.translation.program.static_shared_bytes
         if shared_bytes < 0 or static + shared_bytes > _SHARED_LIMIT:
             raise PtxError(
                 f"{self.name}: {static} + {shared_bytes} bytes of shared memory exceed {_SHARED_LIMIT}"
@@ -189,9 +189,9 @@ class Kernel:
     def _batch(self, threads: int, shared_bytes: int, budget: int) -> int:
         """Blocks that fit the budget, at least one."""
         warps = -(-threads // 32)
-        shared = self._translation.program.static_shared_bytes + shared_bytes
-        granules = shared // self._translation.granule
-        per_block = warps * 32 * (register_bytes(self._translation) + 64)
+        shared = self.translation.program.static_shared_bytes + shared_bytes
+        granules = shared // self.translation.granule
+        per_block = warps * 32 * (register_bytes(self.translation) + 64)
         per_block += shared + granules * (_GRANULE_SHADOW_BYTES + 4 * warps)
         return max(1, budget // per_block)
 

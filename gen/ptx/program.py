@@ -81,7 +81,7 @@ class Program:
         """The position of a label operand."""
         if isinstance(operand, Name) and operand.text in placed.frame.labels:
             return placed.frame.labels[operand.text]
-        raise placed.instruction.error(f"no label {operand!r} in {placed.frame.function.name}")
+        raise placed.instruction.error(f"no such label in {placed.frame.function.name}")
 
 
 def link(module: ModuleText, entry: str) -> Program:
@@ -182,8 +182,6 @@ def _lay_out_shared(program: Program) -> None:
         for variable in placed.frame.function.variables:
             if variable.space == "shared":
                 declared.setdefault(variable.name, variable)
-        if not declared:
-            return
     used = {name for placed in program.code for name in _names(placed.instruction.operands)} & set(declared)
     size = 0
     for name, variable in declared.items():

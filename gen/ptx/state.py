@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from gen.ptx import specials
 from gen.ptx.arrays import DTYPES, VIEW_BYTES, Array
 from gen.ptx.copies import AsyncCopies
 from gen.ptx.errors import Fault
 from gen.ptx.lanes import Lanes
-from gen.ptx.program import SHARED_BASE
+from gen.ptx.program import SHARED_BASE, parameter_layout
 from gen.ptx.shared import SharedMemory
 from gen.ptx.sync import BlockBarriers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gen.ptx.memory import GlobalMemory
     from gen.ptx.report import Counters
     from gen.ptx.schedule import Scheduler
@@ -38,6 +37,15 @@ class State:
 
     `v[view][index]` is a register as a NumPy array over all lanes of the batch.
     """
+
+    grid: Dim3
+    block: Dim3
+    first_block: int
+    warps: int
+    thread_of: Array
+    block_of: Array
+    dynamic_shared_bytes: int
+    shared_size: int
 
     def __init__(
         self,
@@ -99,45 +107,11 @@ class State:
         return out
 
     def special(self, name: str) -> Array | int:
-        """Value of a special register, one a lane or one for all."""
-        base, _, axis = name.partition(".")
-        k = "xyz".find(axis) if axis else 0
-        lane = self.thread_of & 31
-        index = self.first_block + self.block_of
-        sizes = self.block if base == "%tid" else self.grid
-        number = self.thread_of if base == "%tid" else index
-        along = (number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1]))
-        one: dict[str, Callable[[], Array | int]] = {
-            "%tid": lambda: along[k],
-            "%ctaid": lambda: along[k],
-            "%clusterid": lambda: along[k],
-            "%ntid": lambda: self.block[k],
-            "%nctaid": lambda: self.grid[k],
-            "%nclusterid": lambda: self.grid[k],
-            "%cluster_ctaid": lambda: 0,
-            "%cluster_nctaid": lambda: 1,
-            "%cluster_ctarank": lambda: 0,
-            "%cluster_nctarank": lambda: 1,
-            "%laneid": lambda: lane,
-            "%warpid": lambda: self.thread_of >> 5,
-            "%nwarpid": lambda: self.warps,
-            "%smid": lambda: 0,
-            "%nsmid": lambda: 1,
-            "%gridid": lambda: 0,
-            "%lanemask_eq": lambda: 1 << lane,
-            "%lanemask_lt": lambda: (1 << lane) - 1,
-            "%lanemask_le": lambda: (2 << lane) - 1,
-            "%lanemask_gt": lambda: 0xFFFFFFFF & ~((2 << lane) - 1),
-            "%lanemask_ge": lambda: 0xFFFFFFFF & ~((1 << lane) - 1),
-            "%dynamic_smem_size": lambda: self.dynamic_shared_bytes,
-            "%total_smem_size": lambda: self.shared_size,
-        }
-        if base in one:
-            return one[base]()
-        from gen.ptx.program import parameter_layout
-
+        """Value of a special register, or the address of a parameter of the entry."""
+        if name in specials.NAMES:
+            return specials.value(name, self)
         offset = parameter_layout(self.translation.program.function)[0][name]
-        return np.array(self.parameters.ctypes.data + offset)
+        return int(self.parameters.ctypes.data) + offset
 
     def select(self, lanes: Lanes) -> None:
         """Makes these the running lanes."""

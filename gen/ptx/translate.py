@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gen.ptx.arrays import VIEW_BYTES, VIEWS, Array
 from gen.ptx.program import Program, ends_run
+from gen.ptx.specials import NAMES as SPECIALS
 from gen.ptx.syntax import Address, Immediate, Instruction, Name, Operand, Vector
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Context:
             address = self.variable_address(operand.text)
             if address is not None:
                 return self.constant(address, view)
-            if operand.text.startswith("%") or operand.text in self.parameter_names():
+            if operand.text in SPECIALS or operand.text in self.parameter_names():
                 return self.special(operand.text, view)
         raise self.instruction.error(f"{_show(operand)} is not declared")
 

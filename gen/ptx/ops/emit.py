@@ -56,7 +56,7 @@ def _binary(function: Callable[..., Any], d: str, k: int, x: Slot, y: Slot) -> O
         def in_place(m: State) -> None:
             v, s = m.v, m.sel
             if type(s) is slice:
-                ufunc(v[a][i][s], v[b][j][s], v[d][k][s])
+                ufunc(v[a][i][s], v[b][j][s], out=v[d][k][s])
             else:
                 v[d][k][s] = ufunc(v[a][i][s], v[b][j][s])
 

@@ -65,7 +65,7 @@ def mma(c: Context) -> Op:
 
 def _scales(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
     """Scale registers and their (byte, thread) selectors."""
-    registers = [c.source(c.operands[i], "b32").index for i in (4, 6)]
+    registers = [c.source(c.vector(c.operands[i])[0], "b32").index for i in (4, 6)]
     ids = []
     for i in (5, 7):
         items = c.vector(c.operands[i])
