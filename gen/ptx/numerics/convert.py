@@ -157,11 +157,11 @@ def _float_to_integer(value: Float64Array, dst_type: str, src_type: str, roundin
     # float(max) of 64 bits rounds up to 2^63 or 2^64, which itself must clamp.
     high = whole >= float(limits.max)
     low = whole <= float(limits.min)
-    inside = np.where(high | low | np.isnan(whole), 0.0, whole).astype(_INTEGERS[dst_type])
-    inside[high], inside[low] = limits.max, limits.min
+    result = np.asarray(whole.astype(_INTEGERS[dst_type]))
+    result[high], result[low] = limits.max, limits.min
     nan_code = np.array(1 << (limits.bits - 1) if wide else 0, dtype=np.uint64).astype(_INTEGERS[dst_type])
-    inside[np.isnan(value)] = nan_code
-    return np.asarray(inside)
+    result[np.isnan(value)] = nan_code
+    return result
 
 
 def _integer_to_float(src: Array, dst_type: str, rounding: str | None, sat: bool) -> Array:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gen.ptx.numerics import float32
 from gen.ptx.numerics.formats import decode, encode
-from gen.ptx.numerics.rounding import Float64Array, sum_to_odd
+from gen.ptx.numerics.rounding import Float32Array, Float64Array, sum_to_odd
 
 UInt16Array = npt.NDArray[np.uint16]
 
@@ -47,7 +47,7 @@ def arith(
             select = float32.minimum if op.startswith("min") else float32.maximum
             result = encode(select(*values, nan=op.endswith(".nan")), fmt)
         else:
-            result = encode(_compute(op, [v.astype(np.float64) for v in values]), fmt)
+            result = encode(_compute(op, values), fmt)
     if ftz:
         result = _flush(result, fmt)
     magnitude = result & np.uint16(0x7FFF)
@@ -61,17 +61,23 @@ def arith(
     return np.asarray(result)
 
 
-def _compute(op: str, v: list[Float64Array]) -> Float64Array:
-    """The float64 result: exact, or rounded to odd, or (ex2, tanh) within half a unit of float64."""
+def _compute(op: str, v: list[Float32Array]) -> Float32Array | Float64Array:
+    """The result with enough bits to round again.
+
+    Twice the significand and two bits more are enough for one addition or product (Figueroa, "When is double
+    rounding innocuous?", 1995), which float32 has; fma is rounded to odd; ex2 and tanh are within a unit of
+    float64.
+    """
     if op == "add":
-        return sum_to_odd(v[0], v[1])
+        return v[0] + v[1]
     if op == "sub":
-        return sum_to_odd(v[0], -v[1])
+        return v[0] - v[1]
     if op == "mul":
         return v[0] * v[1]
+    wide = [x.astype(np.float64) for x in v]
     if op == "fma":
-        return sum_to_odd(v[0] * v[1], v[2])
-    return np.asarray(np.exp2(v[0]) if op == "ex2" else np.tanh(v[0]))
+        return sum_to_odd(wide[0] * wide[1], wide[2])
+    return np.asarray(np.exp2(wide[0]) if op == "ex2" else np.tanh(wide[0]))
 
 
 def _flush(raw: npt.NDArray[Any], fmt: str) -> npt.NDArray[Any]:

@@ -76,10 +76,8 @@ def bfe(a: IntArray, pos: IntArray, length: IntArray) -> IntArray:
     field = shr(a, pos)
     keep = np.minimum(length, width)
     up = np.minimum(width - keep, width - 1)
-    dt = a.dtype.type
     field = (field << up.astype(a.dtype)) >> up.astype(a.dtype)
-    beyond = pos + length > width  # the field ends at the msb: shr has extended it already
-    return np.asarray(np.where(length == 0, dt(0), np.where(beyond, shr(a, pos), field)))
+    return np.asarray(np.where(length == 0, a.dtype.type(0), field))
 
 
 def bfi(a: IntArray, b: IntArray, pos: IntArray, length: IntArray) -> IntArray:

@@ -92,6 +92,13 @@ def test_fma_breaks_a_tie_by_a_term_far_below():
     assert float32.fma(a, b, -c)[0] == np.float32(1 + 2.0**-11)
 
 
+def test_fma_rounds_once_among_subnormals():
+    # The product is 2^-150 (1 - 2^-46): just under the tie between odd c and the even value above it.
+    a, b, c = f32(2.0**-52 - 2.0**-75, 2.0**-52 + 2.0**-75, 2.0**-130 + 2.0**-149)
+    product = np.ldexp(a, -23), np.ldexp(b, -23)
+    assert float32.fma(*product, c)[0] == c[0]
+
+
 @settings(max_examples=200, deadline=None)
 @given(number.map(abs))
 def test_sqrt_rounds_once(x):

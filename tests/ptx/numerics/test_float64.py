@@ -72,6 +72,20 @@ def test_fma_next_to_cancellation_and_in_the_subnormal_range():
             assert (got[~nonzero] == 0).all()
 
 
+def test_fma_breaks_a_tie_by_a_term_far_below():
+    a, b = np.array([1 + 2.0**-26]), np.array([1 + 2.0**-27])  # a * b is a tie: p + 2^-53 with p even
+    p = 1 + 2.0**-26 + 2.0**-27
+    assert float64.fma(a, b, np.array([2.0**-120]))[0] == np.nextafter(p, 2)
+    assert float64.fma(a, b, np.array([-(2.0**-120)]))[0] == p
+
+
+def test_fma_keeps_a_distant_term_smaller_than_the_products_tail():
+    a, c = np.array([1 + 2.0**-30]), np.array([2.0**-80])  # a * a = 1 + 2^-29 + 2^-60
+    for z in (c, -c):
+        assert float64.fma(a, a, z, "rp")[0] == np.nextafter(1 + 2.0**-29, 2)
+        assert float64.fma(a, a, z, "rm")[0] == 1 + 2.0**-29
+
+
 @settings(max_examples=200, deadline=None)
 @given(number.map(abs).filter(lambda x: x > 0))
 def test_sqrt_rounds_once(x):
