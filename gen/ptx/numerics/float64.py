@@ -65,7 +65,7 @@ def fma(a: Float64Array, b: Float64Array, c: Float64Array, rounding: str = "rn")
         exact = np.where(hi == 0, zero, round_scaled(hi, lo, base, rounding))
         # A zero factor leaves an exact sum, an infinite or NaN operand the plain one; but a product that only
         # overflows must not meet an infinite c.
-        plain = np.where(np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c), c, a * b + c)
+        plain = np.where(np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c), c + c, a * b + c)
         plain = np.where((plain == 0) & np.isfinite(c), zero, plain)
         return np.where(_regular(a, b) & np.isfinite(c), exact, plain)
 

@@ -216,8 +216,8 @@ def sub_sat(a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]) -> npt.NDArray[n
 def div(a: IntArray, b: IntArray) -> IntArray:
     """a / b truncated towards zero.
 
-    The PTX ISA leaves division by zero open; hardware gives all ones. The smallest value by -1 wraps to
-    itself.
+    The PTX ISA leaves division by zero open; code of ptxas gives all ones (measured on sm_90). The least
+    value by -1 wraps to itself.
     """
     safe = _safe_divisor(b)
     quotient = a // safe
@@ -228,9 +228,11 @@ def div(a: IntArray, b: IntArray) -> IntArray:
 
 
 def rem(a: IntArray, b: IntArray) -> IntArray:
-    """a - b * (a / b), with the sign of a; a itself where b is zero, which the PTX ISA leaves open."""
-    safe = np.where(b == 0, b.dtype.type(1), b)
-    return np.asarray(np.where(b == 0, a, a - safe * div(a, safe)))
+    """a - b * (a / b), with the sign of a.
+
+    The PTX ISA leaves the remainder by zero open; code of ptxas gives all ones (measured on sm_90).
+    """
+    return np.asarray(np.where(b == 0, ~np.zeros_like(a), a - b * div(a, b)))
 
 
 def shl(a: IntArray, amount: IntArray) -> IntArray:

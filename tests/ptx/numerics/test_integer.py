@@ -208,7 +208,7 @@ def test_multiplication_division_and_shifts(dtype):
     for x, y, z, n, hi, q, r, s, left, right in zip(*(v.tolist() for v in columns), strict=True):
         assert hi == wrap((x * y) >> bits, dtype)
         assert q == wrap(truncated(x, y) if y else -1, dtype)
-        assert r == wrap(x - y * truncated(x, y) if y else x, dtype)
+        assert r == wrap(x - y * truncated(x, y) if y else -1, dtype)
         assert s == wrap(z + abs(x - y), dtype)
         assert left == wrap(x << n if n < bits else 0, dtype)
         assert right == x >> min(n, bits)
