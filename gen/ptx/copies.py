@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Copy:
-    """One cp.async of many lanes: where it lands and the words it brings."""
+    """A copy of many lanes: where it lands and the words it brings; written at `time`, or at its wait."""
 
     lanes: Array
     group: Array
     offset: Array
     size: int
     words: list[Array]
+    time: int | None = None
 
 
 class AsyncCopies:
@@ -59,6 +60,20 @@ class AsyncCopies:
             else:
                 kept.append(copy)
         self.flying = kept
+
+    def take(self, m: State) -> list[list[Copy]]:
+        """Takes the copies of each current lane away from its groups."""
+        ids = m.lanes.ids
+        taken: list[list[Copy]] = [[] for _ in range(m.n)]
+        kept = []
+        for copy in self.flying:
+            mine = np.isin(copy.lanes, ids)
+            for k in np.searchsorted(ids, copy.lanes[mine]).tolist():
+                taken[k].append(_part(copy, copy.lanes == ids[k]))
+            if not mine.all():
+                kept.append(_part(copy, ~mine))
+        self.flying = kept
+        return taken
 
     @staticmethod
     def _land(m: State, copy: Copy) -> None:

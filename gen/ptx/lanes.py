@@ -56,6 +56,15 @@ class Lanes:
         return Lanes(self.ids[mask])
 
 
+class RepeatedLane(Lanes):
+    """One lane, several times over."""
+
+    def __init__(self, lane: int, times: int) -> None:
+        super().__init__(range(lane, lane + 1))
+        self.count, self.dense = times, False
+        self.index = self.ids = np.full(times, lane)
+
+
 def merge(groups: list[Lanes], total: int) -> Lanes:
     """The union of disjoint sets of lanes below `total`."""
     if len(groups) == 1:

@@ -242,10 +242,12 @@ class SharedMemory:
         self.stamp[granules] = PENDING
         self.pending += 1
 
-    def land_copy(self, offset: Array, size: int, who: Array, words: list[Array]) -> None:
-        """Writes the data of finished copies (32-bit words, or one word of 1 or 2 bytes)."""
+    def land_copy(
+        self, offset: Array, size: int, who: Array, words: list[Array], time: int | None = None
+    ) -> None:
+        """Writes the 32-bit words of finished copies, as of `time` (None: now)."""
         granules = self._granules(offset, size)
-        width = min(size, 4)
         for i, word in enumerate(words):
-            HOST.store(self.start + offset + i * width, word, width)
-        self.stamp[granules] = ((self.own[who] << _TIME_SHIFT) | (who % self.warps))[:, None]
+            HOST.store(self.start + offset + 4 * i, word, 4)
+        times = self.own[who] if time is None else time
+        self.stamp[granules] = ((times << _TIME_SHIFT) | (who % self.warps))[:, None]

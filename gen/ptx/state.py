@@ -11,7 +11,8 @@ from gen.ptx import specials
 from gen.ptx.arrays import DTYPES, VIEW_BYTES, Array
 from gen.ptx.copies import AsyncCopies
 from gen.ptx.errors import Fault
-from gen.ptx.lanes import Lanes
+from gen.ptx.lanes import Lanes, RepeatedLane
+from gen.ptx.mbarrier import MBarriers
 from gen.ptx.program import SHARED_BASE, parameter_layout
 from gen.ptx.shared import SharedMemory
 from gen.ptx.sync import BlockBarriers
@@ -86,6 +87,7 @@ class State:
         self.local_base = self.local_start + lane * local
         self.barriers = BlockBarriers(blocks, self.warps)
         self.copies = AsyncCopies(self.total)
+        self.mbarriers = MBarriers()
         self.carry = np.zeros(self.total, bool)
         self.v = self._registers()
         self.sampling = first_block == 0
@@ -116,6 +118,11 @@ class State:
     def select(self, lanes: Lanes) -> None:
         """Makes these the running lanes."""
         self.lanes, self.sel, self.n = lanes, lanes.index, lanes.count
+
+    def repeat(self, lane: Lanes, times: int) -> None:
+        """Makes one lane the running one, `times` over: for what a single thread does to many addresses."""
+        self.lanes = RepeatedLane(lane.first, times)
+        self.sel, self.n = self.lanes.index, times
 
     def constant_address(self, address: int) -> Array:
         """The same int64 address for every running lane."""

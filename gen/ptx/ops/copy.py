@@ -9,6 +9,7 @@ import numpy as np
 
 from gen.ptx.arrays import HOST, Array
 from gen.ptx.ops.access import SHARED, shared_offset
+from gen.ptx.ops.bulk import arrive_after_copies, bulk
 from gen.ptx.syntax import Immediate, Name, Operand
 
 if TYPE_CHECKING:
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 
 
 def copy_async(c: Context) -> Op:
-    """cp.async and its commit_group, wait_group and wait_all."""
+    """cp.async with its groups, and the bulk and mbarrier forms."""
     modifiers = c.modifiers
     if not modifiers.flag("async"):
         raise c.instruction.error("this copy is not implemented")
+    if modifiers.flag("bulk"):
+        return bulk(c)
+    if modifiers.flag("mbarrier"):
+        return arrive_after_copies(c)
     action = modifiers.pick("commit_group", "wait_group", "wait_all")
     if action:
         modifiers.done()
