@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gen.spec import Fixed, KernelSpec, Split, SplitWord
+from gen.spec.fields import MAX_SPLITS
 
 SHARED_BYTES_PER_BLOCK = 101_376
 """Shared memory that a block may have on compute capability 12.0 (CUDA programming guide)."""
@@ -71,16 +72,17 @@ class Splits:
 def plan_splits(strategy: Split, *, tiles: int, rows: int, slots: int) -> Splits:
     """Divide `tiles` tiles of work for each of `rows` independent blocks on a card with `slots` block slots.
 
-    `none` keeps one block a row; `fixed: N` makes N, or one a tile where there are fewer tiles; `waves` takes
-    the count whose estimated time, waves × (tiles a block + start and end) + merge, is least, and of equals
-    the smallest.
+    `none` keeps one block a row. `fixed: N` gives each split the tiles that N equal ones would have, rounded
+    up, and leaves out splits without a tile: at most N remain. `waves` takes the count whose estimated time,
+    waves × (tiles a block + start and end) + merge, is least, and of equals the smallest. No strategy makes
+    more than `MAX_SPLITS`, well within the 65,535 blocks that CUDA allows along z.
     """
     tiles = max(tiles, 1)
     if strategy is SplitWord.NONE:
         return _splits(1, tiles, rows, slots)
     if isinstance(strategy, Fixed):
         return _splits(min(strategy.fixed, tiles), tiles, rows, slots)
-    candidates = [_splits(count, tiles, rows, slots) for count in range(1, tiles + 1)]
+    candidates = [_splits(count, tiles, rows, slots) for count in range(1, min(tiles, MAX_SPLITS) + 1)]
     return min(
         candidates,
         key=lambda s: (s.waves * (s.tiles_per_split + BLOCK_TILES) + MERGE_TILES * s.count, s.count),

@@ -17,6 +17,7 @@ from ruff import find_ruff_bin
 
 from gen.plan import TilePlan
 from gen.spec import KernelSpec
+from gen.spec.errors import printable
 
 LICENSE = "Apache-2.0"
 GENERATOR = "sm120-kernelgen"
@@ -42,13 +43,21 @@ def template_folder() -> Path:
 
 
 def render(spec: KernelSpec, plan: TilePlan, *, templates: jinja2.BaseLoader | None = None) -> Rendered:
-    """The generated source and manifest of a spec; `templates` replaces the shipped ones in tests."""
+    """The generated source and manifest of a spec; `templates` replaces the shipped ones in tests.
+
+    Raises SpecError where the family has no template for the spec's backend.
+    """
     backend = str(spec.backend)
     loader = templates or jinja2.FileSystemLoader(template_folder() / backend)
     environment = jinja2.Environment(
         loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
     )
-    template_text, *_ = loader.get_source(environment, plan.template)
+    try:
+        template_text, *_ = loader.get_source(environment, plan.template)
+    except jinja2.TemplateNotFound as error:
+        others = sorted(path.parent.name for path in template_folder().glob(f"*/{plan.template}"))
+        reason = f"the family {spec.family} has no template for {backend}"
+        raise spec.error("backend", reason, f"use {' or '.join(others)}") from error
     provenance = {
         "name": spec.name,
         "spec": _portable_path(spec.path),
@@ -109,9 +118,9 @@ def _header(provenance: Mapping[str, str]) -> str:
 
 def _portable_path(path: Path) -> str:
     """The path from the last folder named `specs` on, else the file name: nothing of the machine."""
-    parts = path.parts
+    parts = path.resolve().parts
     start = len(parts) - 1 - parts[::-1].index("specs") if "specs" in parts else len(parts) - 1
-    return "/".join(parts[start:])
+    return printable("/".join(parts[start:]))
 
 
 def _formatted(source: str) -> str:

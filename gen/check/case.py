@@ -27,9 +27,15 @@ class Case:
     @staticmethod
     def from_json(text: str) -> Case:
         """The case of a line. Raises ValueError where it is not one."""
-        data: Any = json.loads(text)
+        form = 'a case is {"sizes": {…}, "knobs": {…}}'
+        try:
+            data: Any = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{form}, and this is no JSON ({error})") from error
         if not (isinstance(data, dict) and set(data) == {"sizes", "knobs"}):
-            raise ValueError('a case is {"sizes": {…}, "knobs": {…}}')
+            raise ValueError(form)
+        if not all(isinstance(part, dict) for part in data.values()):
+            raise ValueError(form)
         return Case(data["sizes"], data["knobs"])
 
 

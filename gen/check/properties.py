@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -13,7 +14,7 @@ from gen.check.case import Case, Inputs, Knob, Tensors
 from gen.check.metrics import Distance
 from gen.check.strategies import NO_RELATION
 from gen.compile import Compiled
-from gen.device import Device
+from gen.device import DEFAULT, Device
 from gen.plan import Scratch
 from gen.ptx import PtxError
 from gen.run import Executor, run
@@ -29,9 +30,10 @@ SMALL_BYTES = 1 << 25
 class PropertyError(AssertionError):
     """A case whose result is wrong: `faults` has a sentence each; the text ends with the replay command."""
 
-    def __init__(self, spec: KernelSpec, case: Case, faults: list[str]) -> None:
+    def __init__(self, spec: KernelSpec, case: Case, faults: list[str], device: str = DEFAULT) -> None:
         self.faults, self.case = faults, case
-        command = f"kgen fuzz {spec.path} --case '{case.to_json()}'"
+        card = [] if device == DEFAULT else ["--device", device]
+        command = shlex.join(["kgen", "fuzz", str(spec.path), *card, "--case", case.to_json()])
         super().__init__(f"{spec.name}: {'; '.join(faults)}. Replay: {command}")
 
 
@@ -140,7 +142,7 @@ def check(operation: Operation, case: Case) -> Mapping[str, Distance]:
     if not faults and relation != NO_RELATION:
         faults += _related(operation, inputs, got, str(relation), case.knobs["seed"])
     if faults:
-        raise PropertyError(spec, case, faults)
+        raise PropertyError(spec, case, faults, operation.device.name)
     return distances
 
 

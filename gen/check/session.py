@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
+from gen.check.case import Case
+from gen.compile import Compiled, CompileError
 from gen.device import Device
-from gen.pipeline import Prepared, prepare
+from gen.pipeline import Prepared
+from gen.pipeline import build as build_all
+from gen.spec import KernelSpec
 
 
 @dataclass
@@ -26,12 +31,12 @@ class SpecResult:
 
 @dataclass(frozen=True)
 class _Task:
-    path: Path
-    build: Path
+    spec: KernelSpec
+    compiled: Compiled
     device: Device
     examples: int
     seed: int
-    case: str | None
+    case: Case | None
     shrink: bool
 
 
@@ -47,23 +52,15 @@ def _start(queue: SimpleQueue[int]) -> None:
 
 
 def _fuzz(task: _Task) -> SpecResult:
-    from gen.check.case import Case
     from gen.check.fuzz import fuzz
     from gen.check.properties import Operation, PropertyError, check
-    from gen.compile import CompileError
-    from gen.pipeline import compile_prepared
     from gen.run import Interpreter
 
     begin = time.perf_counter()
-    (item,) = prepare([task.path])
-    try:
-        compiled = compile_prepared(item, task.build)
-    except CompileError as error:
-        return SpecResult(failure=str(error))
-    operation = Operation(item.spec, compiled, Interpreter(), task.device)
+    operation = Operation(task.spec, task.compiled, Interpreter(), task.device)
     if task.case is not None:
         try:
-            check(operation, Case.from_json(task.case))
+            check(operation, task.case)
         except PropertyError as error:
             return SpecResult(1, time.perf_counter() - begin, failure=str(error))
         return SpecResult(1, time.perf_counter() - begin)
@@ -86,30 +83,54 @@ def fuzz_specs(
     *,
     examples: int,
     seed: int,
-    case: str | None = None,
+    case: Case | None = None,
     shrink: bool = False,
     jobs: int | None = None,
     on_progress: Callable[[int, int], None] = lambda count, total: None,
 ) -> dict[str, SpecResult]:
-    """Fuzz specs, `jobs` at a time, and call `on_progress` with cases done and due; results by spec name."""
+    """Compile specs, then fuzz them `jobs` at a time, or check one `case` on each; results by spec name.
+
+    `on_progress` gets the steps done and due: a compilation a spec, and its cases. An interruption ends
+    compilers and workers before it is raised again.
+    """
+    due = sum(2 if case else 1 + examples + len(item.family.must_test(item.spec)) for item in prepared)
+    done = 0
+    results = {item.spec.name: SpecResult() for item in prepared}
+    tasks: list[_Task] = []
+
+    def compiled(item: Prepared, result: Compiled | CompileError) -> None:
+        nonlocal done
+        done += 1
+        on_progress(done, due)
+        if isinstance(result, CompileError):
+            results[item.spec.name].failure = str(result)
+        else:
+            tasks.append(_Task(item.spec, result, device, examples, seed, case, shrink))
+
+    build_all(prepared, build, on_done=compiled)
     context = multiprocessing.get_context("spawn")
     queue: SimpleQueue[int] = context.SimpleQueue()
-    due = sum(1 if case else examples + len(item.family.must_test(item.spec)) for item in prepared)
-    done = 0
-    workers = min(jobs or multiprocessing.cpu_count(), max(len(prepared), 1))
+    workers = min(jobs or multiprocessing.cpu_count(), max(len(tasks), 1))
     with ProcessPoolExecutor(workers, context, _start, (queue,)) as pool:
-        tasks = [_Task(item.spec.path, build, device, examples, seed, case, shrink) for item in prepared]
-        futures = [pool.submit(_fuzz, task) for task in tasks]
         try:
-            while not all(future.done() for future in futures):
+            futures = _submitted(pool, tasks)
+            while not all(future.done() for future in futures.values()):
                 while not queue.empty():
                     done += queue.get()
                 on_progress(done, due)
                 time.sleep(0.1)
-            return {item.spec.name: future.result() for item, future in zip(prepared, futures, strict=True)}
+            return results | {name: future.result() for name, future in futures.items()}
         except BaseException:
-            for future in futures:
-                future.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
+
+
+def _submitted(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> dict[str, Future[SpecResult]]:
+    """Start the workers with Ctrl-C blocked, which they inherit: it is for this process to end them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return {task.spec.name: pool.submit(_fuzz, task) for task in tasks}
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -6,8 +6,9 @@ from types import ModuleType
 
 from hypothesis import strategies as st
 
-from gen.check.case import Case, FuzzSize
+from gen.check.case import Case, FuzzSize, Knob
 from gen.spec import KernelSpec, bounds
+from gen.spec.errors import quote
 
 MAX_SEED = 2**31 - 1
 NO_RELATION = "none"
@@ -23,6 +24,41 @@ def cases(spec: KernelSpec, family: ModuleType) -> st.SearchStrategy[Case]:
     knobs["seed"] = st.integers(0, MAX_SEED)
     knobs["relation"] = st.sampled_from([NO_RELATION, *family.RELATIONS])
     return st.builds(Case, st.fixed_dictionaries(sizes), st.fixed_dictionaries(knobs))
+
+
+def validate(spec: KernelSpec, family: ModuleType, case: Case) -> None:
+    """Raise ValueError where a case is none of this spec: sizes by its bounds, knobs by their kinds.
+
+    The kinds are those that the strategies draw or a must-test case has; `relation` may be absent.
+    """
+    names = family.fuzz_sizes(spec)
+    _same_names(spec, "sizes", set(case.sizes), set(names))
+    for name, size in case.sizes.items():
+        low, high = bounds(getattr(spec.shapes, name))
+        if type(size) is not int or not low <= size <= high:
+            raise ValueError(
+                f"{spec.name}: the size {name} is {quote(size)}; use an integer from {low} to {high}"
+            )
+    kinds: dict[str, list[Knob]] = {name: list(known) for name, known in family.knobs(spec).items()}
+    for example in family.must_test(spec).values():
+        for name in kinds:
+            kinds[name] += [example.knobs[name]] if example.knobs[name] not in kinds[name] else []
+    kinds["relation"] = [NO_RELATION, *family.RELATIONS]
+    knobs = {"relation": NO_RELATION} | dict(case.knobs)
+    _same_names(spec, "knobs", set(knobs), {*kinds, "seed"})
+    for name, known in kinds.items():
+        if knobs[name] not in known:
+            words = ", ".join(map(quote, known))
+            raise ValueError(f"{spec.name}: the knob {name} is {quote(knobs[name])}; use one of {words}")
+    seed = knobs["seed"]
+    if type(seed) is not int or not 0 <= seed <= MAX_SEED:
+        raise ValueError(f"{spec.name}: the seed is {quote(seed)}; use an integer from 0 to {MAX_SEED}")
+
+
+def _same_names(spec: KernelSpec, what: str, got: set[str], want: set[str]) -> None:
+    if got != want:
+        wrong = ", ".join(map(quote, sorted(got ^ want)))
+        raise ValueError(f"{spec.name}: its {what} are {', '.join(sorted(want))}; wrong or missing: {wrong}")
 
 
 def _sizes(low: int, high: int, limit: FuzzSize) -> st.SearchStrategy[int]:

@@ -15,11 +15,12 @@ from gen.spec import schema as spec_schema
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
+    rich_markup_mode=None,  # a box would break the paths and commands of a message
     pretty_exceptions_enable=False,
     help="Generates, compiles and verifies GPU kernels for sm_120a from YAML specs, with or without a GPU.",
 )
 
-FAILED, BAD_SPEC = 1, 2
+FAILED, BAD_SPEC, INTERRUPTED = 1, 2, 130
 
 Specs = Annotated[
     Optional[list[Path]], typer.Argument(help="Spec files or folders of them.", show_default="specs/")
@@ -36,9 +37,13 @@ def main() -> None:
     except SpecError as error:
         complain(error)
         sys.exit(BAD_SPEC)
-    except KeyboardInterrupt:
-        complain("interrupted; nothing is half-written, and the same command starts again")
-        sys.exit(130)
+    except OSError as error:
+        complain(f"{error.filename or 'the system'}: {error.strerror}; nothing is half-written")
+        sys.exit(FAILED)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            complain("interrupted; nothing is half-written, and the same command starts again")
+        raise
 
 
 def _paths(specs: list[Path] | None) -> list[Path]:
@@ -77,9 +82,12 @@ def check(
     """Validate specs and print their plans: tiles, shared memory, grid and splits for given sizes."""
     from gen.pipeline import prepare
 
-    card, wanted = _device(device), _sizes(size)
+    card, wanted, prepared = _device(device), _sizes(size), prepare(_paths(specs))
+    known = sorted({name for item in prepared for name in item.family.fuzz_sizes(item.spec)})
+    for name in wanted.keys() - set(known):
+        raise typer.BadParameter(f"no spec here has {name!r}; use {', '.join(known)}", param_hint="--size")
     rows: list[dict[str, Any]] = []
-    for item in prepare(_paths(specs)):
+    for item in prepared:
         spec: Any = item.spec
         sizes = {}
         for name in item.family.fuzz_sizes(spec):
@@ -177,20 +185,29 @@ def fuzz(
     case: Annotated[Optional[str], typer.Option(help="Check this one case, as a failure prints it.")] = None,
     shrink: Annotated[bool, typer.Option(help="Look for a smaller failing case.")] = False,
     jobs: Annotated[
-        Optional[int], typer.Option(help="Specs at once; by default the number of cores.")
+        Optional[int], typer.Option(min=1, help="Specs at once; by default the number of cores.")
     ] = None,
     device: DeviceName = "rtx_pro_6000",
     out: Build = Path("build"),
     json: Json = False,
 ) -> None:
     """Property-test specs against PyTorch; exit status 1 and a replay command where one fails."""
+    from gen.check.case import Case
     from gen.check.session import fuzz_specs
+    from gen.check.strategies import validate
     from gen.pipeline import prepare
 
     if on != "interpreter":
         raise typer.BadParameter(f"{on!r} is not an executor; use interpreter", param_hint="--on")
-    card = _device(device)
-    prepared = prepare(_paths(specs))
+    card, prepared = _device(device), prepare(_paths(specs))
+    chosen = None
+    if case is not None:
+        try:
+            chosen = Case.from_json(case)
+            for item in prepared:
+                validate(item.spec, item.family, chosen)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--case") from error
     with progress("fuzzing", 1) as bar:
         results = fuzz_specs(
             prepared,
@@ -198,7 +215,7 @@ def fuzz(
             card,
             examples=examples,
             seed=seed,
-            case=case,
+            case=chosen,
             shrink=shrink,
             jobs=jobs,
             on_progress=lambda count, total: bar.update(bar.task_ids[0], completed=count, total=total),
@@ -249,7 +266,7 @@ def _sizes(options: list[str] | None) -> dict[str, int]:
     sizes = {}
     for option in options or []:
         name, _, number = option.partition("=")
-        if not number.isdecimal():
+        if not (number.isascii() and number.isdecimal() and len(number) <= 10):
             raise typer.BadParameter(f"{option!r} is not NAME=N, such as tokens=4", param_hint="--size")
         sizes[name] = int(number)
     return sizes

@@ -35,7 +35,12 @@ class SpecError(Exception):
         text = ": ".join([*parts, f"{self.reason}; {self.fix}."])
         if self.more:
             text += f" The file has {self.more} more error{'s' if self.more > 1 else ''}."
-        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        return printable(text)
+
+
+def printable(text: str) -> str:
+    """`text` on one line that any terminal and any comment can hold: other characters appear as escapes."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def quote(value: object) -> str:
