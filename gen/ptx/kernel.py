@@ -11,7 +11,7 @@ import numpy as np
 
 from gen.ptx.arrays import DTYPES, Array
 from gen.ptx.errors import PtxError
-from gen.ptx.machine import Machine
+from gen.ptx.machine import Machine, Run
 from gen.ptx.memory import Allocation, GlobalMemory, Memory, Undefined, span_of
 from gen.ptx.parser import parse
 from gen.ptx.program import link, parameter_layout
@@ -20,6 +20,7 @@ from gen.ptx.schedule import Scheduler
 from gen.ptx.state import State, register_bytes
 from gen.ptx.syntax import Variable
 from gen.ptx.translate import Translation, translate
+from gen.ptx.undefined import undefined_reads
 
 Dim3 = tuple[int, int, int]
 _SHARED_LIMIT = 232_448  # bytes a block of any card so far may ask for
@@ -99,6 +100,7 @@ class Kernel:
         self._function = translation.program.function
         self.name = self._function.name
         self.max_threads = self._function.max_threads
+        self._runs: dict[int, Run] = {}
 
     @property
     def parameters(self) -> list[str]:
@@ -107,6 +109,10 @@ class Kernel:
             p.type if p.size == p.element else f"{p.type}[{p.size // p.element}]"
             for p in self._function.parameters
         ]
+
+    @cached_property
+    def _undefined_reads(self) -> list[str]:
+        return undefined_reads(self.translation)
 
     @cached_property
     def _layout(self) -> tuple[dict[str, int], int]:
@@ -143,8 +149,8 @@ class Kernel:
         heap = GlobalMemory()
         parameters = self._marshal(args, heap, memory, None if written is None else set(written))
         heap.allocations += self._module.allocations
-        counters = Counters()
-        machine = self._machine(spin_limit, step_limit)
+        counters = Counters(warnings=dict.fromkeys(self._undefined_reads))
+        machine = Machine(self.translation, self._runs, spin_limit, step_limit)
         total = grid3[0] * grid3[1] * grid3[2]
         batch = self._batch(threads, shared_bytes, budget)
         with np.errstate(all="ignore"):
@@ -164,12 +170,6 @@ class Kernel:
                 machine.execute(state)
         seconds = time.perf_counter() - begin
         return counters.report(self.translation.program, total, threads, seconds)
-
-    def _machine(self, spin_limit: int, step_limit: int) -> Machine:
-        if not hasattr(self, "_cached_machine"):
-            self._cached_machine = Machine(self.translation, spin_limit, step_limit)
-        self._cached_machine.spin_limit, self._cached_machine.step_limit = spin_limit, step_limit
-        return self._cached_machine
 
     def _check_launch(self, threads: int, args: Sequence[Any], shared_bytes: int) -> None:
         expected = len(self._function.parameters)

@@ -30,12 +30,14 @@ class Run:
 
 
 class Machine:
-    """Runs batches of one kernel."""
+    """Runs batches of one kernel; `runs` remembers its straight code between launches."""
 
-    def __init__(self, translation: Translation, spin_limit: int, step_limit: int) -> None:
+    def __init__(
+        self, translation: Translation, runs: dict[int, Run], spin_limit: int, step_limit: int
+    ) -> None:
         self.translation = translation
         self.spin_limit, self.step_limit = spin_limit, step_limit
-        self.runs: dict[int, Run] = {}
+        self.runs = runs
 
     def run_at(self, position: int) -> Run:
         """The straight code that starts at a position."""

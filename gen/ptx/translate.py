@@ -38,12 +38,22 @@ class Slot:
     index: int
 
 
+@dataclass(slots=True)
+class Flow:
+    """The registers (in their unsigned views) an instruction reads and writes, and where it may lead."""
+
+    successors: list[int]
+    reads: set[Slot] = field(default_factory=set)
+    writes: set[Slot] = field(default_factory=set)
+
+
 @dataclass
 class Translation:
     """What a kernel needs to run, shared by its launches."""
 
     program: Program
     ops: list[Op] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
     registers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WIDTH_CLASSES, 0))
     extras: dict[str, list[int | str]] = field(default_factory=lambda: {c: [] for c in WIDTH_CLASSES})
     names: dict[tuple[int, str], Slot] = field(default_factory=dict)
@@ -118,14 +128,21 @@ class Context:
         self.instruction = placed.instruction
         self.operands = placed.instruction.operands
         self.modifiers = Modifiers(placed.instruction)
+        self.flow = Flow([position + 1])
 
     def need(self, *counts: int) -> None:
         """Refuses another number of operands."""
         if len(self.operands) not in counts:
             raise self.instruction.error(f"takes {' or '.join(map(str, counts))} operands")
 
-    def register(self, operand: Operand) -> Slot | None:
+    def register(self, operand: Operand, *, write: bool = False) -> Slot | None:
         """The slot of a declared register in its unsigned view, or None for anything else."""
+        slot = self._register(operand)
+        if slot is not None:
+            (self.flow.writes if write else self.flow.reads).add(slot)
+        return slot
+
+    def _register(self, operand: Operand) -> Slot | None:
         if not isinstance(operand, Name):
             return None
         key = (self.placed.frame.number, operand.text)
@@ -154,7 +171,7 @@ class Context:
                 names[key] = Slot(_CLASS[view], registers[_CLASS[view]])
                 registers[_CLASS[view]] += 1
             return Slot(view, names[key].index)
-        slot = self.register(operand)
+        slot = self.register(operand, write=True)
         if slot is None:
             raise self.instruction.error(f"the destination {_show(operand)} is not a register")
         if slot.view != _CLASS[view]:
@@ -276,6 +293,7 @@ def translate(program: Program, global_addresses: dict[str, int]) -> Translation
             raise instruction.error(f"unexpected operands or types ({error})") from error
         if instruction.predicate and not ends_run(instruction):
             op = _guard(op, *context.predicate(instruction.predicate))
+        translation.flows.append(context.flow)
         if instruction.opcode in _SYNCHRONIZING:
             translation.sync_masks.setdefault(position, None)
         translation.ops.append(op)

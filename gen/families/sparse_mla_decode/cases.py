@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 from gen.check.case import Case, FuzzSize, Inputs, Knob, Relation
@@ -162,11 +163,8 @@ def _empty_cache(pages: int, used: int, stride: int, far: bool) -> tuple[torch.T
     """
     first = math.ceil(FAR_BYTES / stride) if far else 0
     size = (first + pages) * stride
-    if far:
-        flat = torch.zeros(size, dtype=torch.uint8)
-        flat[first * stride :] = 255
-    else:
-        flat = torch.full((size,), 255, dtype=torch.uint8)
+    flat = torch.from_numpy(np.zeros(size, np.uint8))  # NumPy leaves untouched pages to the system
+    flat[first * stride :] = 255
     return flat.as_strided((first + pages, used), (stride, 1)), first
 
 

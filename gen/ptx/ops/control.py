@@ -44,12 +44,18 @@ def _split(c: Context, taken: Callable[[State, Lanes], None], otherwise: int) ->
     return run
 
 
+def _leads_to(c: Context, *targets: int) -> None:
+    """Where the instruction goes; a guarded one may also go on."""
+    c.flow.successors = [*targets, *([c.position + 1] if c.instruction.predicate else [])]
+
+
 def bra(c: Context) -> Op:
     """bra, conditional or not."""
     c.need(1)
     c.modifiers.flag("uni")
     c.modifiers.done()
     target = c.translation.program.label(c.placed, c.operands[0])
+    _leads_to(c, target)
     return _split(c, lambda m, lanes: m.ready(target, lanes), c.position + 1)
 
 
@@ -64,6 +70,7 @@ def brx(c: Context) -> Op:
         raise c.instruction.error("no such branch table")
     targets = [c.translation.program.label(c.placed, Name(name)) for name in names]
     source, ins = c.source(c.operands[0], "u32"), c.instruction
+    _leads_to(c, *targets)
 
     def taken(m: State, lanes: Lanes) -> None:
         which = m.v["u32"][source.index][m.sel]
@@ -85,7 +92,9 @@ def ret(c: Context) -> Op:
     c.modifiers.flag("uni")
     back = c.placed.frame.returns_to
     if back is None or c.instruction.opcode == "exit":
+        _leads_to(c)
         return _split(c, _exit, c.position + 1)
+    _leads_to(c, back)
     return _split(c, lambda m, lanes: m.ready(back, lanes), c.position + 1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gen.ptx.arrays import DTYPES, VIEWS, Array
 from gen.ptx.numerics import convert as numerics
 from gen.ptx.ops.emit import emit
-from gen.ptx.syntax import Name
+from gen.ptx.syntax import Name, Operand
 from gen.ptx.translate import Slot
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ _INTEGERS = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
 _PACKED = ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "e2m1x2", "ue8m0x2", "f16x2", "bf16x2")
 
 
-def _register_view(c: Context, operand: Any, kind: str) -> Slot:
+def _register_view(c: Context, operand: Operand, kind: str, *, write: bool = False) -> Slot:
     """A register that may be wider than an integer type, as a view of the type's signedness."""
-    slot = c.register(operand)
+    slot = c.register(operand, write=write)
     if slot is None:
         wide = {"u8": "u16", "s8": "s16", "b8": "b16"}.get(kind, kind)
         return c.source(operand, wide)
@@ -50,7 +50,7 @@ def cvt(c: Context) -> Op:
     c.need(2)
     source = _register_view(c, c.operands[1], kind)
     if out in _INTEGERS:
-        destination = _register_view(c, c.operands[0], out)
+        destination = _register_view(c, c.operands[0], out, write=True)
         if kind in _INTEGERS and "sat" not in flags:
             return _resize(destination, out, source, kind)
     else:

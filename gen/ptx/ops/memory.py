@@ -63,7 +63,7 @@ def _loaded(c: Context, kind: str, width: int) -> list[Slot]:
     """Destination slots; registers may be wider than the type and are then extended by its sign."""
     slots = []
     for item in c.vector(c.operands[0]):
-        slot = c.register(item)
+        slot = c.register(item, write=True)
         if slot is None:
             slot = c.destination(item, f"b{max(8 * width, 16)}")
         bits = 1 if slot.view == "pred" else int(slot.view[1:])

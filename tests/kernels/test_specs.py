@@ -1,0 +1,54 @@
+"""Every spec, shipped or for tests only, has every property on the interpreter."""
+
+from pathlib import Path
+
+import pytest
+from conftest import SPECS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gen import families
+from gen.check.properties import check
+from gen.check.strategies import cases
+from gen.plan import SHARED_BYTES_PER_BLOCK
+from gen.spec import load
+
+BY_NAME = pytest.mark.parametrize("path", SPECS, ids=lambda path: load(path).name)
+
+
+def _must_test() -> list:
+    return [
+        pytest.param(path, name, id=f"{spec.name}-{name}")
+        for path in SPECS
+        for spec in [load(path)]
+        for name in families.module(spec.family).must_test(spec)
+    ]
+
+
+@pytest.mark.parametrize(("path", "name"), _must_test())
+def test_must_test_cases(operation, path: Path, name: str):
+    tested = operation(path)
+    check(tested, tested.family.must_test(tested.spec)[name])
+
+
+@BY_NAME
+def test_drawn_cases(operation, path: Path):
+    tested = operation(path)
+
+    @settings()
+    @given(st.data())
+    def run(data):
+        check(tested, data.draw(cases(tested.spec, tested.family)))
+
+    run()
+
+
+@BY_NAME
+def test_no_spill_and_within_shared_memory(operation, path: Path):
+    tested = operation(path)
+    planned = tested.family.plan(tested.spec)
+    assert list(tested.compiled.kernels) == list(planned.kernels)
+    for kernel in tested.compiled.kernels.values():
+        assert kernel.spill_store_bytes == kernel.spill_load_bytes == kernel.stack_bytes == 0
+        assert kernel.shared_bytes <= planned.shared_bytes <= SHARED_BYTES_PER_BLOCK
+        assert kernel.registers <= 255
