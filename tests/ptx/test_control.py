@@ -220,6 +220,16 @@ def test_trap_and_three_dimensional_blocks() -> None:
     assert caught.value.line == line_of(kernel, "trap")
 
 
+def test_registers_that_nothing_wrote_are_warned_about() -> None:
+    body = "setp.lt.u32 %p1, %r0, 5; @%p1 mov.u32 %r1, 4; @%p1 bra A; mov.u32 %r3, %r2;\nA: add.u32 %r4, %r1, {};"
+    kernel = assemble(body.format("%r3"))
+    warnings = kernel.launch((1,), (32,), [None]).warnings
+    assert [w for w in warnings if "nothing has written" in w] == warnings
+    assert len(warnings) == 1 and "mov.u32 %r3, %r2" in warnings[0]
+    loop = "mov.u32 %r1, 0;\nL: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 3; @!%p1 bra E; mov.u32 %r2, 1; bra L;\nE: mov.u32 %r3, %r2;"
+    assert assemble(loop).launch((1,), (32,), [None]).warnings == []
+
+
 def test_uniform_loop_with_barriers_keeps_warps_in_step() -> None:
     out = run(
         "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, tile; shl.b32 %r4, %r0, 2; add.u32 %r4, %r4, %r3;\n"

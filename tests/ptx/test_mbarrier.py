@@ -28,7 +28,7 @@ def wait(address: str, parity: str, label: str) -> str:
 
 def launch(body: str, blocks: int = 2, threads: int = 64) -> tuple[np.ndarray, np.ndarray]:
     x, out = np.arange(1024, dtype=np.int32), np.zeros(blocks * threads, np.int32)
-    assemble(body, "u64 u64", declare=DECLARE).launch((blocks,), (threads,), [x, out])
+    assemble(body, "u64 u64", declare=DECLARE).launch((blocks,), (threads,), [x, out], spin_limit=2000)
     return x, out.reshape(blocks, threads)
 
 
