@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v4_flash/decode_h16.yaml (sha256 44b05292a2fdf7e1)
-# through templates/tilelang/sparse_mla_decode.py.j2 (sha256 8f8c415131879c3c)
+# through templates/tilelang/sparse_mla_decode.py.j2 (sha256 9a0e7ff184eff5db)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 16 query heads, keys in 584-byte planar pages.
 
@@ -95,6 +95,7 @@ def decode(
         T.clear(row_sum)
         for tile in T.serial(first_tile, last_tile):
             if tile < main_tiles:
+                # Where each key of the tile lies; an index of -1 and a column past the length are no key.
                 for k in T.Parallel(TILE_KEYS):
                     column = tile * TILE_KEYS + k
                     index = T.if_then_else(column < main_length, main_indices[token, column], -1)
@@ -111,6 +112,7 @@ def decode(
                     scale[k, group] = T.reinterpret(
                         T.max(T.cast(exponent, "uint32") << 23, T.uint32(0x00400000)), "float32"
                     )
+                # Dequantize to bf16. What is no key becomes zero: its bytes, NaN perhaps, are not even read.
                 for k, v in T.Parallel(TILE_KEYS, NOPE // 8):
                     if key_bias[k] == 0:
                         for j in T.vectorized(8):
@@ -125,6 +127,7 @@ def decode(
                             key_bias[k] == 0, main_rope[key_vector[k] + ROPE_VECTOR + v, j], T.bfloat16(0)
                         )
             else:
+                # Where each key of the tile lies; an index of -1 and a column past the length are no key.
                 for k in T.Parallel(TILE_KEYS):
                     column = (tile - main_tiles) * TILE_KEYS + k
                     index = T.if_then_else(column < extra_length, extra_indices[token, column], -1)
@@ -141,6 +144,7 @@ def decode(
                     scale[k, group] = T.reinterpret(
                         T.max(T.cast(exponent, "uint32") << 23, T.uint32(0x00400000)), "float32"
                     )
+                # Dequantize to bf16. What is no key becomes zero: its bytes, NaN perhaps, are not even read.
                 for k, v in T.Parallel(TILE_KEYS, NOPE // 8):
                     if key_bias[k] == 0:
                         for j in T.vectorized(8):
@@ -155,6 +159,7 @@ def decode(
                             key_bias[k] == 0, extra_rope[key_vector[k] + ROPE_VECTOR + v, j], T.bfloat16(0)
                         )
 
+            # Online softmax in base 2.
             T.gemm(q_tile, latent, scores, transpose_B=True, clear_accum=True)
             for h, k in T.Parallel(TILE_HEADS, TILE_KEYS):
                 scores[h, k] = scores[h, k] * scale_log2 + key_bias[k]
@@ -178,7 +183,7 @@ def decode(
             partial_sum[token, split, head0 + h] = row_sum[h]
         T.copy(acc, partial_out[token, split, head0, 0])
 
-        # The last block of this token and head tile merges the partial results of all.
+        # The block that arrives last of this token and head tile merges the partial results of all.
         T.sync_threads()
         if T.get_thread_binding() == 0:
             earlier = T.atomic_add(arrivals[token, head_block], 1, memory_order="acq_rel", return_prev=True)
@@ -196,7 +201,7 @@ def decode(
                         partial_max[token, part, head0 + h] - row_max[h]
                     )
             for h in T.Parallel(TILE_HEADS):
-                factor[h] = row_max[h]
+                factor[h] = row_max[h]  # through shared memory to the threads of the whole row
             T.clear(acc)
             for part in T.serial(splits):
                 for h, d in T.Parallel(TILE_HEADS, LATENT):
