@@ -103,7 +103,7 @@ def fuzz_specs(
         done += 1
         on_progress(done, due)
         if isinstance(result, CompileError):
-            results[item.spec.name].failure = str(result)
+            results[item.spec.name].failure = f"{item.spec.name}: {result}"
         else:
             tasks.append(_Task(item.spec, result, device, examples, seed, case, shrink))
 

@@ -148,7 +148,7 @@ def build(specs: Specs = None, out: Build = Path("build"), json: Json = False) -
         def done(item: Prepared, result: Compiled | CompileError) -> None:
             bar.advance(bar.task_ids[0])
             if isinstance(result, CompileError):
-                faults.append(str(result))
+                faults.append(f"{item.spec.name}: {result}")
                 return
             for kernel in result.kernels.values():
                 faults.extend(f"{item.spec.name}: {fault}" for fault in limits_exceeded(kernel))

@@ -27,6 +27,9 @@ COMBINE_HEADS, COMBINE_THREADS = 4, 128
 MAX_ACCUMULATORS = 128
 """fp32 accumulators a thread may hold of its 255 registers before the compiler spills."""
 
+MAX_GATHERS = 16
+"""8-byte vectors of `v4` values that a thread may gather a tile: at 28, TileLang 0.1.15 fails to compile."""
+
 LSE_EMPTY = {
     LseEmpty.PLUS_INF: 'T.infinity("float32")',
     LseEmpty.MINUS_INF: '-T.infinity("float32")',
@@ -103,6 +106,13 @@ def plan(spec: Spec) -> TilePlan:
             "tile.threads",
             f"each thread would hold {accumulators} accumulators, more than {MAX_ACCUMULATORS}, and spill",
             f"use {tile.threads * accumulators // MAX_ACCUMULATORS} threads",
+        )
+    gathers = tile.keys * layout.d_nope // 8 // tile.threads
+    if layout is Layout.V4 and gathers > MAX_GATHERS:
+        raise spec.error(
+            "tile.threads",
+            f"each thread would gather {gathers} vectors of a key tile, more than the {MAX_GATHERS} that compile",
+            f"use {tile.threads * 2} threads",
         )
     return TilePlan(
         template=TEMPLATE,
