@@ -19,7 +19,8 @@ from gen.ptx.report import Counters, Report
 from gen.ptx.schedule import Scheduler
 from gen.ptx.state import State, register_bytes
 from gen.ptx.syntax import Variable
-from gen.ptx.translate import Translation, translate
+from gen.ptx.translate import translate
+from gen.ptx.translation import Translation
 from gen.ptx.undefined import undefined_reads
 
 Dim3 = tuple[int, int, int]
@@ -74,9 +75,6 @@ class Module:
                 if word not in self._variables:
                     raise PtxError(f"PTX line {variable.line}: initializer {word!r} is not a variable")
                 word = int(self._variables[word].ctypes.data)
-            kind = variable.type
-            if kind == "f32" and not isinstance(word, int):
-                continue
             data = (word & ((1 << 8 * variable.element) - 1)).to_bytes(variable.element, "little")
             at = i * variable.element
             self._variables[variable.name][at : at + variable.element] = np.frombuffer(data, np.uint8)

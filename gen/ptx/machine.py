@@ -14,7 +14,7 @@ from gen.ptx.program import ends_run
 if TYPE_CHECKING:
     from gen.ptx.arrays import Array
     from gen.ptx.state import State
-    from gen.ptx.translate import Op, Translation
+    from gen.ptx.translation import Op, Translation
 
 
 @dataclass(slots=True)

@@ -10,14 +10,10 @@ import re
 from functools import lru_cache
 from math import prod
 
+from gen.ptx.declarations import parse_registers, parse_variables
 from gen.ptx.errors import PtxError
 from gen.ptx.literals import parse_operand, split_operands
 from gen.ptx.syntax import Function, Instruction, Label, ModuleText, Name, Variable
-
-TYPE_BYTES = {
-    **{f"{kind}{bits}": bits // 8 for kind in "bus" for bits in (8, 16, 32, 64, 128)},
-    **{"f16": 2, "f16x2": 4, "bf16": 2, "bf16x2": 4, "f32": 4, "f64": 8, "f32x2": 8},
-}
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _SPACE = re.compile(r"\s*")
@@ -25,10 +21,6 @@ _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|file|loc)\b[^\n]*")
 _HEADER = re.compile(r"(?:\.(?:visible|extern|weak|common|entry|func|noreturn|attribute\([^)]*\))\s*)*")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
-_VARIABLE = re.compile(
-    r"\.(reg|shared|local|param|global|const|tex)\s+((?:\.[\w:]+(?:\s+(?=\d)\d+)?\s*)*)(.*)", re.S
-)
-_DECLARATOR = re.compile(r"([\w$%]+)\s*(?:<(\d+)>)?\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
 _WORD = re.compile(r"[%\w$]+")
 _BRANCH_TABLE = re.compile(r"\.(branchtargets|calltargets)\s+(.*)", re.S)
 
@@ -83,11 +75,11 @@ class _Parser:
                 self.position = directive.end()
             elif self.text.startswith(".section", self.position):
                 self.until("{")
-                self.until("}") if self.text[self.position] != "{" else self.skip_braces()
+                self.skip_braces()
             elif self.text.startswith((".pragma", ".alias"), self.position):
                 self.until(";")
                 self.position += 1
-            elif re.match(r"\.(?:entry|func)\b", self.text[self.header_end() :][:8]) or self.is_function():
+            elif self.is_function():
                 function = self.function()
                 known = functions.get(function.name)
                 if known is None or known.body is None:
@@ -98,7 +90,7 @@ class _Parser:
                 self.position += 1
                 external = ".extern" in statement.split(None, 2)[:2]
                 statement = re.sub(r"^(?:\.(?:visible|extern|weak|common)\s+)+", "", statement)
-                for variable in self.variables(statement, at):
+                for variable in parse_variables(statement, self.line(at)):
                     variable.external = external
                     variables[variable.name] = variable
         return ModuleText(target, variables, functions)
@@ -116,64 +108,8 @@ class _Parser:
         self.until("}")
         self.position += 1
 
-    def variables(self, statement: str, at: int) -> list[Variable]:
-        """Declarations such as `.shared .align 16 .b8 name[1024]`, of any space but `.reg`."""
-        match = _VARIABLE.match(statement)
-        if not match:
-            raise self.fail(f"cannot read {statement[:80]!r}", at)
-        space, qualifiers, names = match.groups()
-        align, kind, vector = self.qualifiers(qualifiers, at)
-        out = []
-        for declarator in split_operands(names):
-            parts = _DECLARATOR.match(declarator)
-            if not parts:
-                raise self.fail(f"cannot read the declaration {declarator!r}", at)
-            name, count, dimensions, values = parts.groups()
-            sizes = [int(d.strip() or "0", 0) for d in re.findall(r"\[([^\]]*)\]", dimensions or "")]
-            element = TYPE_BYTES[kind]
-            words = self.words(values) if values else ()
-            if sizes and sizes[0] == 0 and words:
-                sizes[0] = len(words)
-            size = element * vector * prod(sizes)
-            for label in [name] if count is None else [f"{name}{i}" for i in range(int(count))]:
-                out.append(
-                    Variable(
-                        label, space, kind, align or element * vector, size, element, words, self.line(at)
-                    )
-                )
-        return out
-
-    def qualifiers(self, text: str, at: int) -> tuple[int, str, int]:
-        """(alignment or 0, type, vector length) of the dotted words before a declared name."""
-        align, kind, vector = 0, "", 1
-        words = text.replace(".", " .").split()
-        for i, word in enumerate(words):
-            name = word.lstrip(".")
-            if name in TYPE_BYTES or name == "pred":
-                kind = name
-            elif name in ("v2", "v4"):
-                vector = int(name[1])
-            elif name == "align" and i + 1 < len(words) and ".ptr" not in words[:i]:
-                align = int(words[i + 1])
-        if not kind:
-            raise self.fail(f"no known type in {text!r}", at)
-        return align, kind, vector
-
-    @staticmethod
-    def words(values: str) -> tuple[int | str, ...]:
-        """Initial values, flattened; integers (float literals as their bits) or symbol names."""
-        out: list[int | str] = []
-        for item in re.sub(r"[{}]", " ", values).split(","):
-            item = re.sub(r"^generic\((.*)\)$", r"\1", item.strip())
-            try:
-                literal = parse_operand(item)
-            except ValueError:
-                literal = Name(item)
-            out.append(literal.text if isinstance(literal, Name) else getattr(literal, "bits", 0))
-        return tuple(out)
-
     def parameter_list(self, text: str, at: int) -> list[Variable]:
-        return [v for item in split_operands(text) for v in self.variables(item, at)]
+        return [v for item in split_operands(text) for v in parse_variables(item, self.line(at))]
 
     def function(self) -> Function:
         """From the linkage words to the closing brace or the semicolon of a declaration."""
@@ -265,32 +201,23 @@ class _Parser:
     ) -> None:
         """`.reg`, variables and branch tables inside a body."""
         if table := _BRANCH_TABLE.match(statement):
-            names = tuple(scope.get(n.strip(), n.strip()) for n in table.group(2).split(","))
-            function.tables[label] = names
+            targets = tuple(scope.get(n.strip(), n.strip()) for n in table.group(2).split(","))
+            function.tables[label] = targets
         elif statement.startswith(".reg"):
-            match = _VARIABLE.match(statement)
-            if not match:
-                raise self.fail(f"cannot read {statement!r}", at)
-            _, kind, vector = self.qualifiers(match.group(2), at)
-            if vector != 1:
-                raise self.fail("vector registers are not implemented; declare scalar ones", at)
-            for declarator in split_operands(match.group(3)):
-                parts = _DECLARATOR.match(declarator)
-                if not parts:
-                    raise self.fail(f"cannot read the register {declarator!r}", at)
-                name, count = parts.group(1), parts.group(2)
+            kind, names = parse_registers(statement, self.line(at))
+            for name, count in names:
                 if count is None:
                     function.registers[name + suffix] = kind
                     if suffix:
                         scope[name] = name + suffix
                 elif suffix:
-                    for i in range(int(count)):
+                    for i in range(count):
                         function.registers[f"{name}{i}{suffix}"] = kind
                         scope[f"{name}{i}"] = f"{name}{i}{suffix}"
                 else:
-                    function.families.append((name, int(count), kind))
+                    function.families.append((name, count, kind))
         elif statement.startswith((".shared", ".local", ".param", ".global", ".const")):
-            for variable in self.variables(statement, at):
+            for variable in parse_variables(statement, self.line(at)):
                 if suffix:
                     scope[variable.name] = variable.name + suffix
                     variable.name += suffix

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass, field
 
 from gen.ptx.errors import PtxError
-from gen.ptx.parser import TYPE_BYTES
 from gen.ptx.syntax import Address, Function, Instruction, Label, ModuleText, Name, Operand, Variable, Vector
 
 SHARED_BASE = 1024
@@ -209,8 +208,3 @@ def parameter_layout(function: Function) -> tuple[dict[str, int], int]:
         offsets[parameter.name] = size
         size += parameter.size
     return offsets, size
-
-
-def type_bytes(kind: str) -> int:
-    """Bytes of a PTX type."""
-    return TYPE_BYTES[kind]

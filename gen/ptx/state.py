@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gen.ptx.report import Counters
     from gen.ptx.schedule import Scheduler
     from gen.ptx.syntax import Instruction
-    from gen.ptx.translate import Translation
+    from gen.ptx.translation import Translation
 
 Dim3 = tuple[int, int, int]
 _FAMILIES = {
@@ -101,7 +101,7 @@ class State:
             dtype = DTYPES[width]
             registers = np.zeros((self.translation.registers[width], self.total), dtype)
             extras = []
-            for content in reversed(self.translation.extras[width]):
+            for content in reversed(list(self.translation.extras[width])):
                 value = self.special(content) if isinstance(content, str) else np.array(content, dtype)
                 extras.append(np.broadcast_to(np.asarray(value).astype(dtype), self.total))
             for view in views:

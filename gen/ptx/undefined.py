@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gen.ptx.translate import Slot, Translation
+    from gen.ptx.translation import Slot, Translation
 
 
 def undefined_reads(translation: Translation) -> list[str]:
@@ -43,9 +43,8 @@ def undefined_reads(translation: Translation) -> list[str]:
     for position, state in enumerate(written[:size]):
         if state is not None and reads[position] & ~state:
             instruction = translation.program.code[position].instruction
-            out.append(
-                f"PTX line {instruction.line}: {instruction.text!r}: reads a register that nothing has written"
-            )
+            where = f"PTX line {instruction.line}: {instruction.text!r}"
+            out.append(f"{where}: reads a register that nothing has written")
     return out
 
 

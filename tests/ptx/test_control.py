@@ -158,6 +158,16 @@ def test_deadlocks_tell_where_each_warp_is() -> None:
     assert caught.value.kind == "deadlock"
 
 
+def test_half_a_warp_cannot_fill_a_counted_barrier() -> None:
+    body = (
+        "setp.lt.u32 %p1, %r0, 16; @%p1 bra HALF; setp.lt.u32 %p2, %r0, 32; @%p2 bra OTHER; bar.sync 1, 64; bra END;\n"
+        "HALF: bar.sync 1, 64; bra END;\nOTHER: bar.sync 2, 32;\nEND: mov.u32 %r1, 0;"
+    )
+    with pytest.raises(Fault, match=r"warp 0 \(16 threads\)") as caught:
+        run(body, 96)
+    assert caught.value.kind == "deadlock"
+
+
 def test_barrier_counts() -> None:
     with pytest.raises(Fault, match="same count"):
         run("setp.lt.u32 %p1, %r0, 32; @%p1 bar.sync 1, 64; @!%p1 bar.sync 1, 128; mov.u32 %r1, 0;")

@@ -44,6 +44,7 @@ def test_stmatrix_undoes_ldmatrix(trans: str) -> None:
     out = np.zeros((32, 2), np.uint32)
     body = f"""
     mov.u32 %r3, tile; and.b32 %r4, %r0, 15; shl.b32 %r4, %r4, 4; add.u32 %r4, %r4, %r3; add.u32 %r6, %r0, 100;
+    setp.ge.u32 %p1, %r0, 16; @%p1 mov.u32 %r4, 3; // rows of lanes 16 and up do not count
     stmatrix.sync.aligned.m8n8.x2{trans}.shared.b16 [%r4], {{%r0, %r6}};
     ldmatrix.sync.aligned.m8n8.x2{trans}.shared.b16 {{%r7, %r8}}, [%r4];
     mul.wide.u32 %rd1, %r0, 8; add.s64 %rd1, %rd80, %rd1; st.global.v2.u32 [%rd1], {{%r7, %r8}};

@@ -1,5 +1,6 @@
 """Instruction translators: `TABLE` maps an opcode to what makes its closure."""
 
+from gen.ptx.context import Translator
 from gen.ptx.ops import (
     arithmetic,
     atomic,
@@ -14,7 +15,6 @@ from gen.ptx.ops import (
     tensor,
     warp,
 )
-from gen.ptx.translate import Translator
 
 TABLE: dict[str, Translator] = {
     opcode: translator

@@ -10,10 +10,12 @@ import numpy as np
 
 from gen.ptx.arrays import Array
 from gen.ptx.numerics import approx, float32, float64, half, integer
+from gen.ptx.ops import carry
 from gen.ptx.ops.emit import as_pairs, emit, halves, join_halves
 
 if TYPE_CHECKING:
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.context import Context
+    from gen.ptx.translation import Op
 
 _WIDE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 _INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
@@ -101,42 +103,8 @@ def add(c: Context) -> Op:
     if c.modifiers.flag("sat"):
         return _emit(c, integer.add_sat if name == "add" else integer.sub_sat, kind)
     if c.modifiers.flag("cc"):
-        return _carrying(c, kind, uses=False, sets=True)
+        return carry.add(c, kind, uses=False, sets=True)
     return _emit(c, np.add if name == "add" else np.subtract, kind)
-
-
-def add_carry(c: Context) -> Op:
-    """addc and subc."""
-    c.need(3)
-    return _carrying(c, c.modifiers.type(), uses=True, sets=c.modifiers.flag("cc"))
-
-
-def _carrying(c: Context, kind: str, *, uses: bool, sets: bool) -> Op:
-    """Addition or subtraction with the carry flag in, out or both."""
-    kind = "u" + kind[1:]
-    subtract = c.instruction.opcode.startswith("sub")
-    d, x, y = (
-        c.destination(c.operands[0], kind),
-        c.source(c.operands[1], kind),
-        c.source(c.operands[2], kind),
-    )
-    c.modifiers.done()
-
-    def run(m: Any) -> None:
-        v, s = m.v, m.sel
-        a, b = v[kind][x.index][s], v[kind][y.index][s]
-        carry = m.carry[s].astype(a.dtype) if uses else np.zeros(len(a), a.dtype)
-        if subtract:
-            result = a - b - carry
-            out = (a < b) | ((a == b) & (carry > 0))
-        else:
-            result = a + b + carry
-            out = (result < a) | ((result == a) & (carry > 0))
-        if sets:
-            m.carry[s] = out
-        v[kind][d.index][s] = result
-
-    return run
 
 
 def mul(c: Context) -> Op:
@@ -171,7 +139,7 @@ def mad(c: Context) -> Op:
     opcode = c.instruction.opcode
     sets, uses = c.modifiers.flag("cc"), opcode == "madc"
     if sets or uses:
-        return _mad_carrying(c, kind, part, uses, sets)
+        return carry.mad(c, kind, part, uses=uses, sets=sets)
     if part == "wide":
         wide = _WIDE[kind]
         product = _wide_product(wide)
@@ -184,25 +152,6 @@ def mad(c: Context) -> Op:
     if part == "hi":
         return _emit(c, lambda x, y, z: integer.mul_hi(x, y) + z, kind)
     return _emit(c, lambda x, y, z: x * y + z, kind)
-
-
-def _mad_carrying(c: Context, kind: str, part: str, uses: bool, sets: bool) -> Op:
-    unsigned = "u" + kind[1:]
-    d = c.destination(c.operands[0], unsigned)
-    x, y, z = (c.source(o, kind) for o in c.operands[1:])
-    c.modifiers.done()
-
-    def run(m: Any) -> None:
-        v, s = m.v, m.sel
-        a, b, addend = v[kind][x.index][s], v[kind][y.index][s], v[unsigned][z.index][s]
-        product = (integer.mul_hi(a, b) if part == "hi" else a * b).view(addend.dtype)
-        carry = m.carry[s].astype(addend.dtype) if uses else np.zeros(len(a), addend.dtype)
-        result = product + addend + carry
-        if sets:
-            m.carry[s] = (result < product) | ((result == product) & (carry > 0))
-        v[unsigned][d.index][s] = result
-
-    return run
 
 
 def div(c: Context) -> Op:
@@ -321,7 +270,7 @@ def testp(c: Context) -> Op:
 
 
 TABLE: dict[str, Callable[[Context], Op]] = {
-    **{"add": add, "sub": add, "addc": add_carry, "subc": add_carry, "mul": mul, "mul24": mul},
+    **{"add": add, "sub": add, "addc": carry.addc, "subc": carry.addc, "mul": mul, "mul24": mul},
     **{
         "mad": mad,
         "mad24": mad,

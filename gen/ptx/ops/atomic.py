@@ -14,9 +14,10 @@ from gen.ptx.ops.emit import halves, join_halves
 from gen.ptx.ops.memory import take_hints, take_space
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
     from gen.ptx.syntax import Instruction
-    from gen.ptx.translate import Context, Op, Slot
+    from gen.ptx.translation import Op, Slot
 
 _MANY = 32
 Update = Callable[..., Array]

@@ -14,8 +14,9 @@ from gen.ptx.ops.mbarrier import barrier_offset, find
 from gen.ptx.syntax import Immediate
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.translation import Op
 
 _UNIT = 16  # bulk copies move multiples of 16 bytes
 

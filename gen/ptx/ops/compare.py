@@ -14,8 +14,9 @@ from gen.ptx.ops.emit import emit, halves
 from gen.ptx.syntax import Name
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
-    from gen.ptx.translate import Context, Op, Slot
+    from gen.ptx.translation import Op, Slot
 
 _ORDERED: dict[str, np.ufunc] = {
     **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal},

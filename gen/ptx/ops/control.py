@@ -14,8 +14,9 @@ from gen.ptx.sync import Resumption
 from gen.ptx.syntax import Immediate, Name, Operand
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.translation import Op
 
 
 def _split(c: Context, taken: Callable[[State, Lanes], None], otherwise: int) -> Op:
@@ -107,6 +108,7 @@ def _exit(m: State, lanes: Lanes) -> None:
 def trap(c: Context) -> Op:
     """trap: the kernel's own assertion."""
     ins = c.instruction
+    _leads_to(c)
 
     def taken(m: State, lanes: Lanes) -> None:
         m.fault(

@@ -12,10 +12,11 @@ from gen.ptx.arrays import DTYPES, VIEWS, Array
 from gen.ptx.numerics import convert as numerics
 from gen.ptx.ops.emit import emit
 from gen.ptx.syntax import Name, Operand
-from gen.ptx.translate import Slot
+from gen.ptx.translation import Slot
 
 if TYPE_CHECKING:
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.context import Context
+    from gen.ptx.translation import Op
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "rs")
 _INTEGERS = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")

@@ -13,9 +13,10 @@ from gen.ptx.ops.bulk import arrive_after_copies, bulk
 from gen.ptx.syntax import Immediate, Name, Operand
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
     from gen.ptx.syntax import Instruction
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.translation import Op
 
 
 def copy_async(c: Context) -> Op:

@@ -11,7 +11,7 @@ from gen.ptx.arrays import Array
 
 if TYPE_CHECKING:
     from gen.ptx.state import State
-    from gen.ptx.translate import Op, Slot
+    from gen.ptx.translation import Op, Slot
 
 
 def emit(function: Callable[..., Any], destination: Slot, *sources: Slot) -> Op:

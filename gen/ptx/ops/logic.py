@@ -14,7 +14,8 @@ from gen.ptx.ops.emit import emit
 from gen.ptx.syntax import Immediate
 
 if TYPE_CHECKING:
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.context import Context
+    from gen.ptx.translation import Op
 
 
 def _kind(c: Context) -> str:

@@ -14,9 +14,10 @@ from gen.ptx.ops.memory import take_space
 from gen.ptx.syntax import Immediate, Name, Operand
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
     from gen.ptx.syntax import Instruction
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.translation import Op
 
 _BYTES = 8
 _SCOPES = ("cta", "cluster", "release", "acquire", "relaxed", "b64")

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gen.ptx.arrays import DTYPES, Array
+from gen.ptx.modifiers import Modifiers
 from gen.ptx.ops.access import GENERIC, GLOBAL, LOCAL, SHARED, load, store
 from gen.ptx.ops.emit import nothing
 from gen.ptx.program import parameter_layout
 from gen.ptx.syntax import Address
-from gen.ptx.translate import Modifiers, Slot
+from gen.ptx.translation import Slot
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.translation import Op
 
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")

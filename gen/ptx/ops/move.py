@@ -12,8 +12,9 @@ from gen.ptx.ops.emit import copy
 from gen.ptx.syntax import Address, Name, Operand, Vector
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
-    from gen.ptx.translate import Context, Op, Slot
+    from gen.ptx.translation import Op, Slot
 
 _CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
 

@@ -15,8 +15,9 @@ from gen.ptx.ops.memory import take_space
 from gen.ptx.syntax import Immediate
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.translation import Op
 
 _KINDS = ("kind::f8f6f4", "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4")
 _ROW_BYTES = 16

@@ -11,8 +11,9 @@ from gen.ptx.arrays import Array
 from gen.ptx.syntax import Name, Operand
 
 if TYPE_CHECKING:
+    from gen.ptx.context import Context
     from gen.ptx.state import State
-    from gen.ptx.translate import Context, Op
+    from gen.ptx.translation import Op
 
 
 def _member_mask(c: Context, operand: Operand) -> None:
