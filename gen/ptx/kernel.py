@@ -125,7 +125,7 @@ class Kernel:
         written: Iterable[int] | None = None,
         *,
         memory: Memory | None = None,
-        budget: int = 1_500_000_000,
+        budget: int = 256_000_000,
         spin_limit: int = 100_000,
         step_limit: int = 5_000_000,
     ) -> Report:
@@ -135,7 +135,8 @@ class Kernel:
         elements are accessible), `Undefined(array)`, numbers, bytes for structs, or None for a null pointer.
         shared_bytes: dynamic shared memory a block. written: positions of the arguments the kernel may
         write (None: all). memory: carries what was written of Undefined buffers over several launches.
-        budget: bytes of host memory for the blocks that run at once. spin_limit, step_limit: scheduling
+        budget: bytes of host memory for the blocks that run at once; more blocks can wait for each other, but
+        the arrays of fewer stay in cache. spin_limit, step_limit: scheduling
         steps without progress (of spinning code, of any code) before a "no progress" fault.
         Raises `PtxError` for a launch that does not fit the kernel, `Fault` for what the kernel does wrong.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gen.ptx.context import Context
+from gen.ptx.liveness import share_registers
 from gen.ptx.ops import TABLE
 from gen.ptx.program import Program, ends_run
 from gen.ptx.state import State
@@ -14,9 +15,23 @@ _SYNCHRONIZING = frozenset({"shfl", "vote", "match", "redux", "elect", "ldmatrix
 
 
 def translate(program: Program, global_addresses: dict[str, int]) -> Translation:
-    """Translates every instruction of a program. Raises `PtxError` at the first that is not implemented."""
-    translation = Translation(program, global_addresses=global_addresses)
-    for position, placed in enumerate(program.code):
+    """Translates every instruction of a program. Raises `PtxError` at the first that is not implemented.
+
+    A first pass gives every PTX register its own array and shows what is live where; the second repeats it
+    with arrays that registers share.
+    """
+    first = Translation(program, global_addresses=global_addresses)
+    _translate_into(first)
+    shared, counts = share_registers(first)
+    second = Translation(program, global_addresses=global_addresses, registers=counts)
+    second.names = {key: shared[slot] for key, slot in first.names.items() if slot in shared}
+    _translate_into(second)
+    second.flows = first.flows
+    return second
+
+
+def _translate_into(translation: Translation) -> None:
+    for position, placed in enumerate(translation.program.code):
         instruction = placed.instruction
         make = TABLE.get(instruction.opcode)
         if make is None:
@@ -32,7 +47,6 @@ def translate(program: Program, global_addresses: dict[str, int]) -> Translation
         if instruction.opcode in _SYNCHRONIZING:
             translation.sync_masks.setdefault(position, None)
         translation.ops.append(op)
-    return translation
 
 
 def _guard(op: Op, index: int, negated: bool) -> Op:

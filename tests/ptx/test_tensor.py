@@ -53,6 +53,27 @@ def test_stmatrix_undoes_ldmatrix(trans: str) -> None:
     assert (out == np.stack([LANE, LANE + 100], 1)).all()
 
 
+@pytest.mark.parametrize(("packing", "bits"), [("b4x16_p64", 4), ("b6x16_p32", 6)])
+def test_ldmatrix_spreads_narrow_elements_to_bytes(packing: str, bits: int) -> None:
+    codes = np.random.default_rng(bits).integers(0, 1 << bits, (16, 16))
+    rows = [sum(int(v) << bits * i for i, v in enumerate(row)) for row in codes]
+    packed = np.frombuffer(b"".join(r.to_bytes(2 * bits, "little") for r in rows), np.uint32).copy()
+    out = np.zeros((32, 2), np.uint32)
+    words = 2 * bits // 4
+    stores = "".join(
+        f"ld.global.u32 %r7, [%rd2+{4 * i}]; st.shared.u32 [%r5+{4 * i}], %r7;" for i in range(words)
+    )
+    body = f"""
+    mov.u32 %r3, tile; and.b32 %r4, %r0, 15; shl.b32 %r5, %r4, 4; add.u32 %r5, %r5, %r3;
+    mad.wide.u32 %rd2, %r4, {4 * words}, %rd80; {stores}
+    ldmatrix.sync.aligned.m8n16.x2.shared.b8x16.{packing} {{%r8, %r9}}, [%r5];
+    mad.wide.u32 %rd3, %r0, 8, %rd81; st.global.v2.u32 [%rd3], {{%r8, %r9}};
+    """
+    assemble(body, "u64 u64", declare=".shared .align 16 .b8 tile[256];").launch((1,), (32,), [packed, out])
+    got = out.view(np.uint8).reshape(8, 4, 2, 4).transpose(2, 0, 1, 3).reshape(16, 16)
+    assert (got == codes).all()
+
+
 def test_movmatrix_transposes() -> None:
     matrix = np.arange(64, dtype=np.uint16).reshape(8, 8)
     words, out = matrix.reshape(32, 2).view(np.uint32).copy(), np.zeros(32, np.uint32)

@@ -23,7 +23,10 @@ LANE = np.arange(32)
         ("shfl.sync.down.b32 %out, %a0, 7, 31, -1;", np.where(LANE + 7 > 31, LANE, LANE + 7)),
         ("shfl.sync.idx.b32 %out, %a0, 9, 31, -1;", LANE * 0 + 9),
         ("shfl.sync.idx.b32 %out, %a0, 1, 0x1c03, -1;", LANE // 4 * 4 + 1),
-        ("shfl.sync.bfly.b32 %out, %a0, 12, 0x181f, -1;", np.where(LANE < 0, 0, LANE)),
+        (
+            "shfl.sync.bfly.b32 %out, %a0, 12, 0x181f, -1;",
+            np.where((LANE ^ 12) <= (LANE | 7), LANE ^ 12, LANE),
+        ),
         ("shfl.sync.down.b32 %out, %a0, 2, 0x181f, -1;", np.where(LANE % 8 + 2 > 7, LANE, LANE + 2)),
         ("shfl.sync.down.b32 %out, %a0, 2, 0x1807, -1;", np.where(LANE % 8 + 2 > 7, LANE, LANE + 2)),
     ],

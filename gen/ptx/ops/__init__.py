@@ -9,28 +9,30 @@ from gen.ptx.ops import (
     convert,
     copy,
     logic,
+    matrix,
     mbarrier,
     memory,
+    mma,
     move,
-    tensor,
+    warp,
+)
+
+_MODULES = (
+    arithmetic,
+    atomic,
+    compare,
+    control,
+    convert,
+    copy,
+    logic,
+    matrix,
+    mbarrier,
+    memory,
+    mma,
+    move,
     warp,
 )
 
 TABLE: dict[str, Translator] = {
-    opcode: translator
-    for module in (
-        arithmetic,
-        logic,
-        compare,
-        convert,
-        move,
-        memory,
-        atomic,
-        control,
-        warp,
-        tensor,
-        copy,
-        mbarrier,
-    )
-    for opcode, translator in module.TABLE.items()
+    opcode: translator for module in _MODULES for opcode, translator in module.TABLE.items()
 }

@@ -1,103 +1,47 @@
-"""mma, ldmatrix, stmatrix and movmatrix: whole warps at once."""
+"""ldmatrix, stmatrix and movmatrix: 8-row matrices across the lanes of a warp."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gen.ptx.arrays import HOST, Array
 from gen.ptx.lanes import Lanes
-from gen.ptx.numerics.mma import mma as multiply
 from gen.ptx.ops.access import GENERIC, SHARED, classify, shared_offset, to_space
 from gen.ptx.ops.memory import take_space
-from gen.ptx.syntax import Immediate
 
 if TYPE_CHECKING:
     from gen.ptx.context import Context
     from gen.ptx.state import State
     from gen.ptx.translation import Op
 
-_KINDS = ("kind::f8f6f4", "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4")
 _ROW_BYTES = 16
 
 
-def mma(c: Context) -> Op:
-    """mma.sync, with and without block scaling."""
-    c.need(4, 8)
-    modifiers = c.modifiers
-    modifiers.flag("sync", "aligned", "row", "col")
-    shape = next((w for w in modifiers.left if w[0] == "m" and w[1:2].isdigit()), "")
-    modifiers.flag(shape)
-    kind = modifiers.pick(*_KINDS) or None
-    modifiers.flag("block_scale")
-    scale_vec = modifiers.pick("scale_vec::1X", "scale_vec::2X", "scale_vec::4X") or None
-    satfinite = modifiers.flag("satfinite")
-    types = modifiers.types()
-    modifiers.done()
-    if len(types) not in (4, 5) or satfinite:
-        raise c.instruction.error("this form of mma is not implemented")
-    d_type, a_type, b_type, c_type, *scale = types
-    vectors = [[c.source(o, "b32").index for o in c.vector(v)] for v in c.operands[1:4]]
-    outs = [c.destination(o, "b32").index for o in c.vector(c.operands[0])]
-    options: dict[str, Any] = {"kind": kind and kind[6:], "scale_vec": scale_vec and scale_vec[11:]}
-    scales: list[int] = []
-    if scale:
-        scales, ids = _scales(c)
-        options |= {"scale_type": scale[0], "ids_a": ids[0], "ids_b": ids[1]}
-        if options["scale_vec"] is None:
-            options["scale_vec"] = {"mxf8f6f4": "1X", "mxf4": "2X"}.get(options["kind"])
-    _try(c, shape, (a_type, b_type, c_type, d_type), vectors, options, bool(scale))
-
-    def run(m: State) -> None:
-        v, s = m.v["u32"], m.sel
-        warps = m.n // 32
-        a, b, acc = (np.stack([v[i][s] for i in regs]).reshape(len(regs), warps, 32) for regs in vectors)
-        extra = dict(options)
-        for name, index in zip(("scale_a", "scale_b"), scales, strict=False):
-            extra[name] = np.ascontiguousarray(v[index][s]).reshape(warps, 32)
-        result = multiply(shape, a_type, b_type, c_type, d_type, a, b, acc, **extra)
-        for i, index in enumerate(outs):
-            v[index][s] = result[i].reshape(-1)
-
-    return run
+def _spread_nibbles(words: Array) -> Array:
+    """[rows, 2] words of 4-bit elements as [rows, 4] words with one element in the low bits of each byte."""
+    packed = np.ascontiguousarray(words).view(np.uint8)
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(len(words), 16).view(np.uint32)
 
 
-def _scales(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
-    """Scale registers and their (byte, thread) selectors."""
-    registers = [c.source(c.vector(c.operands[i])[0], "b32").index for i in (4, 6)]
-    ids = []
-    for i in (5, 7):
-        items = c.vector(c.operands[i])
-        values = [item.bits for item in items if isinstance(item, Immediate)]
-        if len(values) != 2:
-            raise c.instruction.error("byte-id and thread-id must be literals")
-        ids.append((values[0], values[1]))
-    return registers, ids
+def _spread_six_bits(words: Array) -> Array:
+    """[rows, 3] words of 6-bit elements as [rows, 4] words with one element in the low bits of each byte."""
+    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=1, bitorder="little")
+    values = np.packbits(bits.reshape(len(words), 16, 6), axis=-1, bitorder="little")
+    return values.reshape(len(words), 16).view(np.uint32)
 
 
-def _try(
-    c: Context,
-    shape: str,
-    types: tuple[str, str, str, str],
-    vectors: list[list[int]],
-    options: dict[str, Any],
-    scaled: bool,
-) -> None:
-    """Runs the instruction once on zeros, so that a form nobody implements is refused before a launch."""
-    a, b, acc = (np.zeros((len(regs), 1, 32), np.uint32) for regs in vectors)
-    extra = dict(options)
-    if scaled:
-        extra |= {"scale_a": np.zeros((1, 32), np.uint32), "scale_b": np.zeros((1, 32), np.uint32)}
-    try:
-        multiply(shape, types[0], types[1], types[2], types[3], a, b, acc, **extra)
-    except (ValueError, KeyError) as error:
-        raise c.instruction.error(f"this form of mma is not implemented ({error})") from error
+_PACKINGS: dict[str, tuple[int, Callable[[Array], Array]]] = {
+    "b4x16_p64": (8, _spread_nibbles),
+    "b6x16_p32": (12, _spread_six_bits),
+}
+"""Bytes of a row that hold its 16 elements, the rest being padding, and how they spread to bytes."""
 
 
 def _matrix_form(c: Context) -> tuple[str, int, bool]:
-    """(space, matrices, transposed) of an 8×8 b16 ldmatrix or stmatrix."""
+    """(space, matrices, transposed) of an ldmatrix or stmatrix with rows of 16 bytes."""
     modifiers = c.modifiers
     modifiers.flag("sync", "aligned", "m8n8", "b16")
     count = int(modifiers.pick("x1", "x2", "x4")[1:])
@@ -129,27 +73,31 @@ def _rows(m: State, c: Context, space: str, count: int, address: Array) -> tuple
 
 
 def ldmatrix(c: Context) -> Op:
-    """ldmatrix.m8n8.b16: lane 4r+k of register i gets elements 2k, 2k+1 of row r of matrix i."""
+    """ldmatrix m8n8.b16 and m8n16.b8x16: lane 4r+k of register i gets bytes 4k… of row r of matrix i."""
     c.need(2)
+    packing = c.modifiers.pick(*_PACKINGS) if c.modifiers.flag("m8n16") & c.modifiers.flag("b8x16") else ""
+    stored = _PACKINGS[packing][0] if packing else _ROW_BYTES
     space, count, transposed = _matrix_form(c)
     address, ins = c.address(c.operands[1]), c.instruction
     outs = [c.destination(o, "b32").index for o in c.vector(c.operands[0])]
     if len(outs) != count:
         raise ins.error(f"{count} destinations expected")
-    words_of_row = 4 * np.arange(4)
+    words_of_row = 4 * np.arange(stored // 4)
 
     def run(m: State) -> None:
         lanes = m.lanes
         givers, offset = _rows(m, c, space, count, address(m))
-        m.shared.read(m, ins, offset, _ROW_BYTES, m.row_of[givers.index])
+        m.shared.read(m, ins, offset, stored, m.row_of[givers.index])
         m.select(lanes)
         words = HOST.load((m.shared.start + offset)[:, None] + words_of_row, 4)
+        if packing:
+            words = _PACKINGS[packing][1](words)
         matrices = words.reshape(-1, count, 8, 4)
         if transposed:
             elements = matrices.view(np.uint16).swapaxes(2, 3)
             matrices = np.ascontiguousarray(elements).view(np.uint32)
         read = m.counters.bytes_read
-        read[SHARED] = read.get(SHARED, 0) + _ROW_BYTES * len(offset)
+        read[SHARED] = read.get(SHARED, 0) + stored * len(offset)
         v, s = m.v["u32"], m.sel
         for i, index in enumerate(outs):
             v[index][s] = matrices[:, i].reshape(-1)
@@ -210,5 +158,5 @@ def movmatrix(c: Context) -> Op:
 
 
 TABLE: dict[str, Callable[[Context], Op]] = {
-    **{"mma": mma, "ldmatrix": ldmatrix, "stmatrix": stmatrix, "movmatrix": movmatrix},
+    **{"ldmatrix": ldmatrix, "stmatrix": stmatrix, "movmatrix": movmatrix},
 }

@@ -1,0 +1,94 @@
+"""mma.sync: matrix products of whole warps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gen.ptx.numerics.mma import mma as multiply
+from gen.ptx.syntax import Immediate
+
+if TYPE_CHECKING:
+    from gen.ptx.context import Context
+    from gen.ptx.state import State
+    from gen.ptx.translation import Op
+
+_KINDS = ("kind::f8f6f4", "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4")
+
+
+def mma(c: Context) -> Op:
+    """mma.sync, with and without block scaling."""
+    c.need(4, 8)
+    modifiers = c.modifiers
+    modifiers.flag("sync", "aligned", "row", "col")
+    shape = next((w for w in modifiers.left if w[0] == "m" and w[1:2].isdigit()), "")
+    modifiers.flag(shape)
+    kind = modifiers.pick(*_KINDS) or None
+    modifiers.flag("block_scale")
+    scale_vec = modifiers.pick("scale_vec::1X", "scale_vec::2X", "scale_vec::4X") or None
+    satfinite = modifiers.flag("satfinite")
+    types = modifiers.types()
+    modifiers.done()
+    if len(types) not in (4, 5) or satfinite:
+        raise c.instruction.error("this form of mma is not implemented")
+    d_type, a_type, b_type, c_type, *scale = types
+    vectors = [[c.source(o, "b32").index for o in c.vector(v)] for v in c.operands[1:4]]
+    outs = [c.destination(o, "b32").index for o in c.vector(c.operands[0])]
+    options: dict[str, Any] = {"kind": kind and kind[6:], "scale_vec": scale_vec and scale_vec[11:]}
+    scales: list[int] = []
+    if scale:
+        scales, ids = _scales(c)
+        options |= {"scale_type": scale[0], "ids_a": ids[0], "ids_b": ids[1]}
+        if options["scale_vec"] is None:
+            options["scale_vec"] = {"mxf8f6f4": "1X", "mxf4": "2X"}.get(options["kind"])
+    _try(c, shape, (a_type, b_type, c_type, d_type), vectors, options, bool(scale))
+
+    def run(m: State) -> None:
+        v, s = m.v["u32"], m.sel
+        warps = m.n // 32
+        a, b, acc = (np.stack([v[i][s] for i in regs]).reshape(len(regs), warps, 32) for regs in vectors)
+        extra = dict(options)
+        for name, index in zip(("scale_a", "scale_b"), scales, strict=False):
+            extra[name] = np.ascontiguousarray(v[index][s]).reshape(warps, 32)
+        result = multiply(shape, a_type, b_type, c_type, d_type, a, b, acc, **extra)
+        for i, index in enumerate(outs):
+            v[index][s] = result[i].reshape(-1)
+
+    return run
+
+
+def _scales(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
+    """Scale registers and their (byte, thread) selectors."""
+    registers = [c.source(c.vector(c.operands[i])[0], "b32").index for i in (4, 6)]
+    ids = []
+    for i in (5, 7):
+        items = c.vector(c.operands[i])
+        values = [item.bits for item in items if isinstance(item, Immediate)]
+        if len(values) != 2:
+            raise c.instruction.error("byte-id and thread-id must be literals")
+        ids.append((values[0], values[1]))
+    return registers, ids
+
+
+def _try(
+    c: Context,
+    shape: str,
+    types: tuple[str, str, str, str],
+    vectors: list[list[int]],
+    options: dict[str, Any],
+    scaled: bool,
+) -> None:
+    """Runs the instruction once on zeros, so that a form nobody implements is refused before a launch."""
+    a, b, acc = (np.zeros((len(regs), 1, 32), np.uint32) for regs in vectors)
+    extra = dict(options)
+    if scaled:
+        extra |= {"scale_a": np.zeros((1, 32), np.uint32), "scale_b": np.zeros((1, 32), np.uint32)}
+    try:
+        multiply(shape, types[0], types[1], types[2], types[3], a, b, acc, **extra)
+    except (ValueError, KeyError) as error:
+        raise c.instruction.error(f"this form of mma is not implemented ({error})") from error
+
+
+TABLE: dict[str, Callable[[Context], Op]] = {"mma": mma}
