@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gen.spec import Fixed, KernelSpec, Split, SplitWord
-from gen.spec.fields import MAX_SPLITS
+from gen.values import MAX_SPLITS, SplitWord
+
+if TYPE_CHECKING:
+    from gen.spec import KernelSpec, Split
 
 SHARED_BYTES_PER_BLOCK = 101_376
 """Shared memory that a block may have on compute capability 12.0 (CUDA programming guide)."""
@@ -80,7 +82,7 @@ def plan_splits(strategy: Split, *, tiles: int, rows: int, slots: int) -> Splits
     tiles = max(tiles, 1)
     if strategy is SplitWord.NONE:
         return _splits(1, tiles, rows, slots)
-    if isinstance(strategy, Fixed):
+    if not isinstance(strategy, SplitWord):
         return _splits(min(strategy.fixed, tiles), tiles, rows, slots)
     candidates = [_splits(count, tiles, rows, slots) for count in range(1, min(tiles, MAX_SPLITS) + 1)]
     return min(

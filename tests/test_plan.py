@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from gen import device
 from gen.families.sparse_mla_decode import launch_plan, plan
-from gen.families.sparse_mla_decode.spec import MAX_WIDTH, Combine
+from gen.families.sparse_mla_decode.options import Combine
+from gen.families.sparse_mla_decode.spec import MAX_WIDTH
 from gen.plan import BLOCK_TILES, MERGE_TILES, SharedBuffer, Splits, plan_splits, shared_bytes
 from gen.spec import Fixed, RunTimeSize, SplitWord, bounds, load
-from gen.spec.fields import INT32_MAX, MAX_SPLITS
+from gen.values import INT32_MAX, MAX_SPLITS
 
 SPECS = Path(__file__).parents[1] / "specs"
 FLASH = load(SPECS / "deepseek_v4_flash/decode_h64.yaml")

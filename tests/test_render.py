@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ruff import find_ruff_bin
 
 from gen.families.sparse_mla_decode import plan
-from gen.families.sparse_mla_decode.spec import Combine, Layout, LseBase, LseEmpty, Sink
+from gen.families.sparse_mla_decode.options import Combine, Layout, LseBase, LseEmpty, Sink
 from gen.pipeline import Prepared, prepare
 from gen.render import MANIFEST, SOURCE, render, template_folder
 from gen.spec import Backend, Fixed, SpecError, SplitWord, load

@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gen.spec import KernelSpec
 
 
 def names() -> list[str]:
@@ -17,3 +21,9 @@ def module(name: str) -> ModuleType:
     if name not in names():
         raise KeyError(name)
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def model(name: str) -> type[KernelSpec]:
+    """The spec model of the family `name`: the `Spec` of its module `spec`, which alone needs pydantic."""
+    found: type[KernelSpec] = importlib.import_module(f"{__name__}.{name}.spec").Spec
+    return found

@@ -1,10 +1,11 @@
 """The spec language: YAML files in, validated models out, errors with file, line and field."""
 
 from gen.spec.errors import SpecError
-from gen.spec.fields import Fixed, RunTimeSize, Size, Split, SplitWord, bounds
+from gen.spec.fields import Fixed, RunTimeSize, Size, Split
 from gen.spec.load import load, load_many
 from gen.spec.model import Backend, KernelSpec, Target
 from gen.spec.schema import schema, write_schema
+from gen.values import SplitWord, bounds
 
 __all__ = [
     "Backend",

@@ -1,4 +1,4 @@
-"""The field types of a spec: closed sets of words, integers out of a few, and sizes.
+"""The field types of a spec: integers out of a few, sizes, splits and names.
 
 Every value that reaches a template is one of these, a bounded number or a checked name: no free
 text of a spec does.
@@ -9,10 +9,8 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -29,12 +27,9 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from gen.spec.errors import nearest, quote
+from gen.values import INT32_MAX, MAX_SPLITS, SplitWord, bounds
 
-INT32_MAX = 2**31 - 1
-MAX_SPLITS = 1024
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
-
-C = TypeVar("C", bound="Choice")
 
 
 def refusal(reason: str, fix: str, at: tuple[str, ...] = ()) -> PydanticCustomError:
@@ -48,46 +43,6 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
-
-
-class Choice(str, Enum):
-    """A closed set of words; each value is a word of `[a-z0-9_]`, safe in generated source."""
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-    @classmethod
-    def spellings(cls: type[C]) -> Mapping[str | int | float, C]:
-        """What a spec may write for each member, the recommended spelling first; by default the value."""
-        return {member.value: member for member in cls}
-
-    @classmethod
-    def read(cls: type[C], value: object) -> C:
-        """The member that `value` spells."""
-        if isinstance(value, cls):
-            return value
-        known = cls.spellings()
-        if type(value) in (str, int, float):
-            for spelling, member in known.items():
-                if type(spelling) is type(value) and spelling == value:
-                    return member
-        recommended = {member: str(spelling) for spelling, member in reversed(list(known.items()))}
-        words = [recommended[member] for member in cls]
-        reason = f"{quote(value)} is not one of {', '.join(words)}"
-        raise refusal(reason, f"use {nearest(value, words) or words[0]}")
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls.read, serialization=core_schema.plain_serializer_function_ser_schema(lambda m: m.value)
-        )
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        finite = [s for s in cls.spellings() if not isinstance(s, float) or abs(s) < float("inf")]
-        return {"enum": finite, "title": cls.__name__}
 
 
 @dataclass(frozen=True)
@@ -143,11 +98,6 @@ Size: TypeAlias = Annotated[
 """A compile-time integer or a run-time `{min, max}`."""
 
 
-def bounds(size: int | RunTimeSize) -> tuple[int, int]:
-    """The least and greatest value that `size` can have."""
-    return (size.min, size.max) if isinstance(size, RunTimeSize) else (size, size)
-
-
 @dataclass(frozen=True)
 class Within:
     """Annotates an `int` or `Size` whose every value is a multiple of `step` from `low` to `high`."""
@@ -201,13 +151,6 @@ Name: TypeAlias = Annotated[
     str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": NAME_PATTERN})
 ]
 """An identifier: it names the kernel, its folder in `build/` and functions in generated source."""
-
-
-class SplitWord(Choice):
-    """Split strategies without a number."""
-
-    NONE = "none"
-    WAVES = "waves"
 
 
 class Fixed(Section):

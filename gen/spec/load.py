@@ -62,7 +62,7 @@ def validate(document: yaml.Document) -> KernelSpec:
     if family not in known:
         reason = f"{quote(family)} is not one of {', '.join(known)}"
         raise document.error(("family",), reason, f"use {nearest(family, known) or known[0]}")
-    model: type[KernelSpec] = families.module(family).Spec
+    model: type[KernelSpec] = families.model(family)
     try:
         return model.model_validate(value).located(document)
     except ValidationError as error:

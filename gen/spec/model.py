@@ -9,8 +9,9 @@ from pathlib import Path
 from pydantic import PrivateAttr
 
 from gen.spec.errors import SpecError
-from gen.spec.fields import Choice, Name, Section, Split
+from gen.spec.fields import Name, Section, Split
 from gen.spec.yaml import Document
+from gen.values import Choice
 
 
 class Backend(Choice):

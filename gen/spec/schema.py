@@ -14,7 +14,7 @@ from gen import families
 
 def schema() -> dict[str, Any]:
     """A JSON schema (draft 2020-12) that accepts a spec of any family."""
-    models = [families.module(name).Spec for name in families.names()]
+    models = [families.model(name) for name in families.names()]
     references, document = models_json_schema([(model, "validation") for model in models])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

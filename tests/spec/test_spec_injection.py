@@ -6,9 +6,9 @@ import keyword
 import pytest
 
 from gen import families
-from gen.families.sparse_mla_decode.spec import Layout, LseBase, LseEmpty
+from gen.families.sparse_mla_decode.options import Layout, LseBase, LseEmpty
 from gen.spec import SpecError
-from gen.spec.fields import Choice
+from gen.values import Choice
 
 ATTACKS = [
     "x'", 'x"', '"""', "'''", "x\\", "x\ny", "x\r", "x\n", " x", "x ", "", "{{ 7 * 7 }}", "{% raw %}",

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gen import families
-from gen.families.sparse_mla_decode.spec import Layout, Spec
+from gen.families.sparse_mla_decode.options import Layout
+from gen.families.sparse_mla_decode.spec import Spec
 from gen.spec import Fixed, SpecError, SplitWord, bounds, load, load_many, schema, write_schema
 from gen.spec.yaml import parse
 
@@ -61,7 +62,7 @@ def test_schema_covers_the_keys_of_every_family():
         form = document["$defs"][form["$ref"].rsplit("/")[-1]]
         assert form["additionalProperties"] is False
         assert form["properties"]["family"]["const"] == name
-        assert list(form["properties"]) == list(families.module(name).Spec.model_fields)
+        assert list(form["properties"]) == list(families.model(name).model_fields)
     assert "16" in json.dumps(document["$defs"]["Tile"]["properties"]["heads"]["enum"])
 
 

@@ -4,11 +4,9 @@ from gen.families.sparse_mla_decode.cases import RELATIONS, fuzz_sizes, knobs, m
 from gen.families.sparse_mla_decode.compare import arguments, compare, equal, outputs
 from gen.families.sparse_mla_decode.plan import launch_plan, plan
 from gen.families.sparse_mla_decode.reference import reference
-from gen.families.sparse_mla_decode.spec import Spec
 
 __all__ = [
     "RELATIONS",
-    "Spec",
     "arguments",
     "compare",
     "equal",

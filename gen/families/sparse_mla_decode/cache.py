@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from gen.families.sparse_mla_decode.spec import Layout
+from gen.families.sparse_mla_decode.options import Layout
 
 
 def slot_views(

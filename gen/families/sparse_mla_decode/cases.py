@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from gen.check.case import Case, FuzzSize, Inputs, Knob, Relation
 from gen.families.sparse_mla_decode.cache import quantize, store
+from gen.families.sparse_mla_decode.options import Layout, Sink
 from gen.families.sparse_mla_decode.plan import caches
-from gen.families.sparse_mla_decode.spec import Layout, Sink, Spec
-from gen.spec import bounds
+from gen.values import bounds
+
+if TYPE_CHECKING:
+    from gen.families.sparse_mla_decode.spec import Spec
 
 FAR_BYTES = (1 << 31) + (1 << 28)
 """Where the pages of a `far` cache start: past what a signed 32-bit offset reaches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -10,8 +11,10 @@ from gen.check.case import Case, Inputs, Tensors
 from gen.check.metrics import Distance, distance, failing
 from gen.families.sparse_mla_decode.plan import caches
 from gen.families.sparse_mla_decode.reference import reference
-from gen.families.sparse_mla_decode.spec import Spec
 from gen.plan import Scratch
+
+if TYPE_CHECKING:
+    from gen.families.sparse_mla_decode.spec import Spec
 
 P_ROUNDING = 2.0**-8
 """Bound, relative to Σ p |v|, on the cost of rounding each probability to bf16 (2^-9), doubled."""

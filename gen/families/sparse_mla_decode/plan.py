@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gen.device import Device
-from gen.families.sparse_mla_decode.spec import Combine, Layout, LseEmpty, Spec
+from gen.families.sparse_mla_decode.options import Combine, Layout, LseEmpty
 from gen.plan import (
     SHARED_BYTES_PER_BLOCK,
     Launch,
@@ -18,7 +19,10 @@ from gen.plan import (
     refuse_oversized,
     shared_bytes,
 )
-from gen.spec import RunTimeSize, SplitWord
+from gen.values import SplitWord
+
+if TYPE_CHECKING:
+    from gen.families.sparse_mla_decode.spec import Spec
 
 TEMPLATE = "sparse_mla_decode.py.j2"
 COMBINE_HEADS, COMBINE_THREADS = 4, 128
@@ -111,7 +115,7 @@ def plan(spec: Spec) -> TilePlan:
     if layout is Layout.V4 and gathers > MAX_GATHERS:
         raise spec.error(
             "tile.threads",
-            f"each thread would gather {gathers} vectors of a key tile, more than the {MAX_GATHERS} that compile",
+            f"each thread would gather {gathers} vectors of a tile, more than the {MAX_GATHERS} that compile",
             f"use {tile.threads * 2} threads",
         )
     return TilePlan(
@@ -130,14 +134,14 @@ def _context(spec: Spec) -> dict[str, object]:
 
     def cache(name: str) -> dict[str, object]:
         page, width = getattr(shapes, f"{name}_page"), getattr(shapes, f"{name}_width")
-        width_text = f"{name}_width" if isinstance(width, RunTimeSize) else width
+        width_text = width if isinstance(width, int) else f"{name}_width"
         return {
             "name": name,
-            "page": f"{name}_page" if isinstance(page, RunTimeSize) else page,
-            "page_is_run_time": isinstance(page, RunTimeSize),
+            "page": page if isinstance(page, int) else f"{name}_page",
+            "page_is_run_time": not isinstance(page, int),
             "width": width_text,
             "length": f"{name}_length" if spec.features.lengths else width_text,
-            "width_is_run_time": isinstance(width, RunTimeSize),
+            "width_is_run_time": not isinstance(width, int),
         }
 
     return {
@@ -145,8 +149,8 @@ def _context(spec: Spec) -> dict[str, object]:
         "head_blocks": head_blocks(spec),
         "ragged_heads": ragged,
         "scratch_heads": "PADDED_HEADS" if ragged else "HEADS",
-        "tokens": "tokens" if isinstance(shapes.tokens, RunTimeSize) else shapes.tokens,
-        "tokens_are_run_time": isinstance(shapes.tokens, RunTimeSize),
+        "tokens": shapes.tokens if isinstance(shapes.tokens, int) else "tokens",
+        "tokens_are_run_time": not isinstance(shapes.tokens, int),
         "caches": [cache(name) for name in caches(spec)],
         "layout": layout,
         "planar": planar,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 
 from gen.check.case import Inputs, Tensors
 from gen.families.sparse_mla_decode.cache import gather
+from gen.families.sparse_mla_decode.options import LseBase, Sink
 from gen.families.sparse_mla_decode.plan import caches
-from gen.families.sparse_mla_decode.spec import LseBase, Sink, Spec
+
+if TYPE_CHECKING:
+    from gen.families.sparse_mla_decode.spec import Spec
 
 
 def gathered(spec: Spec, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
