@@ -27,6 +27,23 @@ _STRONG = 32  # flag in a stamp: written by an atomic, volatile or synchronizing
 _TIME_SHIFT = 6
 
 
+_WIDE = {1: np.int32, 2: np.int64, 4: np.complex128}
+
+
+def _take(granules: Array, rows: Array, per: int) -> Array:
+    """Rows of `per` consecutive int32, [n, per]."""
+    return granules.reshape(-1, per).take(rows, axis=0, mode="wrap")
+
+
+def _put(granules: Array, rows: Array, per: int, values: Array) -> None:
+    """Fills rows of `per` consecutive int32 with one value each, as wide items where NumPy has them."""
+    wide = _WIDE.get(per)
+    if wide is None:
+        granules.reshape(-1, per)[rows] = values[:, None]
+    else:
+        granules.view(wide)[rows] = np.repeat(values, per).view(wide)
+
+
 class SharedMemory:
     """`size` bytes for each of `blocks` blocks of `warps` warps, contiguous, block after block."""
 
@@ -39,14 +56,13 @@ class SharedMemory:
         self.shift = granule.bit_length() - 1
         granules = blocks * self.stride >> self.shift
         self.stamp = np.full(granules, UNWRITTEN, np.int32)
-        self.reads = np.zeros(granules * warps, np.int32)
+        self.reads = np.zeros((warps, granules), np.int32)
         self.owner = np.zeros(granules, np.int32)
         self.clock = np.zeros((blocks * warps, warps), np.int32)
         self.now = 1
         self.own = np.ones(blocks * warps, np.int32)
         self.clock[np.arange(blocks * warps), np.arange(blocks * warps) % warps] = 1
         self.settled = 0  # every warp is ordered after every access up to this time
-        self.pending = 0
 
     # -- time --
 
@@ -76,21 +92,19 @@ class SharedMemory:
 
     # -- accesses; `offset` counts from the first block's first byte, `who` is the warp row of each access --
 
-    def _granules(self, offset: Array, size: int) -> Array:
-        first = offset >> self.shift
-        per = size >> self.shift
-        if per <= 1:
-            return first[:, None]
-        return np.asarray(first[:, None] + np.arange(per))
+    def _rows(self, offset: Array, size: int) -> tuple[Array, int]:
+        """(row, granules a row) of aligned accesses of a power of two bytes."""
+        per = max(size >> self.shift, 1)
+        return offset >> (self.shift + per.bit_length() - 1), per
 
     def read(
         self, m: State, ins: Instruction, offset: Array, size: int, who: Array, strong: bool = False
     ) -> None:
         """Checks and records reads."""
-        granules = self._granules(offset, size)
-        stamps = self.stamp.take(granules, mode="wrap")
+        rows, per = self._rows(offset, size)
+        stamps = _take(self.stamp, rows, per)
         if stamps.min() < 0:
-            self._unreadable(m, ins, stamps, who)
+            self._unreadable(m, ins, stamps)
         if self.warps == 1:
             return
         if stamps.max() >> _TIME_SHIFT > self.settled:
@@ -106,7 +120,8 @@ class SharedMemory:
                 i, j = np.argwhere(racy)[0]
                 self._race(m, ins, "reads", "wrote", int(offset[i]), int(writers[i, j]), int(who[i]), i)
         if not strong:
-            self.reads[granules * self.warps + (who % self.warps)[:, None]] = self.own[who][:, None]
+            of_warp = self.reads.shape[1] // per
+            _put(self.reads.reshape(-1), rows + who % self.warps * of_warp, per, self.own[who])
 
     def write(
         self,
@@ -120,35 +135,38 @@ class SharedMemory:
         strong: bool = False,
     ) -> None:
         """Checks, performs (`store`) and records writes; `same` tells which lanes' bytes equal memory's."""
-        granules = self._granules(offset, size)
-        stamps = self.stamp.take(granules, mode="wrap")
-        if self.pending and (stamps == PENDING).any():
-            self._unreadable(m, ins, np.where(stamps == PENDING, stamps, 0), who)
-        if self.warps > 1:
-            self._check_write(m, ins, offset, granules, stamps, who, same, strong)
-        self.owner[granules[:, 0]] = np.arange(len(granules))
-        shared_granule = self.owner[granules[:, 0]] != np.arange(len(granules))
+        rows, per = self._rows(offset, size)
+        self._check_write(m, ins, offset, rows, per, who, same, strong)
+        order = np.arange(len(rows))
+        self.owner[rows] = order
+        overwritten = self.owner[rows] != order
         store()
         mine = (self.own[who] << _TIME_SHIFT) | (who % self.warps)
         if strong:
             mine |= _STRONG
-        self.stamp[granules] = mine[:, None]
+        _put(self.stamp, rows, per, mine.astype(np.int32))
         if strong:
             self.advance(np.unique(who))
-        elif shared_granule.any():
-            self._check_collisions(m, ins, offset, granules, shared_granule, who, same)
+        elif overwritten.any():
+            self._check_collisions(m, ins, offset, rows, overwritten, who, same)
 
     def _check_write(
         self,
         m: State,
         ins: Instruction,
         offset: Array,
-        granules: Array,
-        stamps: Array,
+        rows: Array,
+        per: int,
         who: Array,
         same: Callable[[], Array],
         strong: bool,
     ) -> None:
+        """Conflicts of writes with what came before."""
+        stamps = _take(self.stamp, rows, per)
+        if stamps.min() == PENDING:
+            self._unreadable(m, ins, np.where(stamps == PENDING, stamps, 0))
+        if self.warps == 1:
+            return
         if stamps.max() >> _TIME_SHIFT > self.settled:
             # A negative stamp, of a granule nothing wrote, names no warp.
             times, writers = stamps >> _TIME_SHIFT, np.where(stamps >= 0, stamps & 31, 0)
@@ -163,11 +181,13 @@ class SharedMemory:
                 m.warn(
                     ins, "several warps write the same value to a shared location without a barrier between"
                 )
-        reads = self.reads.reshape(-1, self.warps)[granules]
-        if reads.max() > self.settled:
-            racy = reads > self.clock[who][:, None, :]
+        for warp in range(self.warps):
+            reads = _take(self.reads[warp], rows, per)
+            if reads.max() <= self.settled:
+                continue
+            racy = reads > self.clock[who, warp][:, None]
             if racy.any():
-                i, _, warp = np.argwhere(racy)[0]
+                i, _ = np.argwhere(racy)[0]
                 self._race(m, ins, "writes", "read", int(offset[i]), int(warp), int(who[i]), i)
 
     def _check_collisions(
@@ -175,16 +195,16 @@ class SharedMemory:
         m: State,
         ins: Instruction,
         offset: Array,
-        granules: Array,
-        shared_granule: Array,
+        rows: Array,
+        overwritten: Array,
         who: Array,
         same: Callable[[], Array],
     ) -> None:
         """Lanes that wrote one location in this very instruction."""
-        lost = shared_granule & ~same()
+        lost = overwritten & ~same()
         if lost.any():
             i = int(np.flatnonzero(lost)[0])
-            j = int(self.owner[granules[i, 0]])
+            j = int(self.owner[rows[i]])
             m.fault(
                 "data race",
                 ins,
@@ -192,10 +212,10 @@ class SharedMemory:
                 f"writes shared address {self.address(int(offset[i])):#x} and so does {m.describe(j)} in the "
                 "same instruction with another value; only one of them should store, or use an atomic",
             )
-        if (self.stamp[granules[:, 0]] & 31 != who % self.warps).any():
+        if (who[self.owner[rows]] != who).any():
             m.warn(ins, "several warps write the same value to a shared location without a barrier between")
 
-    def _unreadable(self, m: State, ins: Instruction, stamps: Array, who: Array) -> None:
+    def _unreadable(self, m: State, ins: Instruction, stamps: Array) -> None:
         i = int(np.argwhere(stamps < 0)[0][0])
         if (stamps[i] == PENDING).any():
             m.fault(
@@ -231,23 +251,17 @@ class SharedMemory:
 
     def begin_copy(self, m: State, ins: Instruction, offset: Array, size: int, who: Array) -> None:
         """Marks destinations as pending; conflicts like a write."""
-        granules = self._granules(offset, size)
-        stamps = self.stamp.take(granules, mode="wrap")
-        if self.pending and (stamps == PENDING).any():
-            self._unreadable(m, ins, np.where(stamps == PENDING, stamps, 0), who)
-        if self.warps > 1:
-            self._check_write(
-                m, ins, offset, granules, stamps, who, lambda: np.zeros(len(offset), bool), False
-            )
-        self.stamp[granules] = PENDING
-        self.pending += 1
+        rows, per = self._rows(offset, size)
+        never = np.zeros(len(rows), bool)
+        self._check_write(m, ins, offset, rows, per, who, lambda: never, False)
+        _put(self.stamp, rows, per, np.full(len(rows), PENDING, np.int32))
 
     def land_copy(
         self, offset: Array, size: int, who: Array, words: list[Array], time: int | None = None
     ) -> None:
         """Writes the 32-bit words of finished copies, as of `time` (None: now)."""
-        granules = self._granules(offset, size)
+        rows, per = self._rows(offset, size)
         for i, word in enumerate(words):
             HOST.store(self.start + offset + 4 * i, word, 4)
         times = self.own[who] if time is None else time
-        self.stamp[granules] = ((times << _TIME_SHIFT) | (who % self.warps))[:, None]
+        _put(self.stamp, rows, per, ((times << _TIME_SHIFT) | (who % self.warps)).astype(np.int32))

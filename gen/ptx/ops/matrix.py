@@ -83,11 +83,14 @@ def ldmatrix(c: Context) -> Op:
     if len(outs) != count:
         raise ins.error(f"{count} destinations expected")
     words_of_row = 4 * np.arange(stored // 4)
+    pieces = [(0, 8), (8, 4)] if stored == 12 else [(0, stored)]
 
     def run(m: State) -> None:
         lanes = m.lanes
         givers, offset = _rows(m, c, space, count, address(m))
-        m.shared.read(m, ins, offset, stored, m.row_of[givers.index])
+        who = m.row_of[givers.index]
+        for first, size in pieces:
+            m.shared.read(m, ins, offset + first, size, who)
         m.select(lanes)
         words = HOST.load((m.shared.start + offset)[:, None] + words_of_row, 4)
         if packing:
