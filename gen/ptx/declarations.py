@@ -16,7 +16,7 @@ TYPE_BYTES = {
 }
 
 _DECLARATION = re.compile(
-    r"\.(reg|shared|local|param|global|const|tex)\s+((?:\.[\w:]+(?:\s+(?=\d)\d+)?\s*)*)(.*)", re.S
+    r"\.(reg|shared|local|param|global|const|tex)\b\s*((?:\.[\w:]+(?:\s+(?=\d)\d+)?\s*)*)(.*)", re.S
 )
 _DECLARATOR = re.compile(r"([\w$%]+)\s*(?:<(\d+)>)?\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
 

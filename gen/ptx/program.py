@@ -27,6 +27,7 @@ def ends_run(instruction: Instruction) -> bool:
 
 
 _INDEXED = re.compile(r"(.*?)(\d+)$")
+_ASSERTION = "__assertfail"  # what a failed assert() of CUDA C++ calls
 _INLINE_LIMIT = 200_000
 
 
@@ -146,6 +147,11 @@ class _Linker:
         callee = operands.pop(0) if operands else None
         arguments = operands[0].items if operands and isinstance(operands[0], Vector) else ()
         function = self.program.module.functions.get(callee.text) if isinstance(callee, Name) else None
+        if function and function.name == _ASSERTION:
+            trap = Instruction(instruction.line, instruction.text, None, "trap", (), ())
+            self.program.code.append(Placed(trap, frame))
+            self.program.leaders.add(len(self.program.code))
+            return
         if function is None or len(operands) > 1:
             raise instruction.error("only direct calls of functions of this module are implemented")
         if function.name in callers:

@@ -1,4 +1,5 @@
 // Kernels that the interpreter's tests compile with nvcc; see test_compiled.py for what each must compute.
+#include <cassert>
 #include <cstdint>
 
 // Sum of n floats by one block: warp shuffles, then shared memory.
@@ -57,6 +58,9 @@ extern "C" __global__ void local_array(const int* x, int* out, const int* order)
     for (int k = 0; k < 8; ++k) values[k] = x[i * 8 + k];
     for (int k = 0; k < 8; ++k) out[i * 8 + k] = values[order[k]];
 }
+
+// Fails its assertion for negative x.
+extern "C" __global__ void check_positive(const int* x) { assert(x[threadIdx.x] >= 0); }
 
 struct Shape { int rows, columns; float scale; double bias; };
 

@@ -54,6 +54,7 @@ U64 = np.uint64
         ("mul.wide.u16 %out, 60000, 3;", np.full(N, 180000, np.uint32)),
         ("mov.b32 %out, 0f3F800000;", np.full(N, 0x3F800000, np.uint32)),
         (".reg .b16 %x, %y; mov.b32 {%x, %y}, %a0; mov.b32 %out, {%y, %x};", A << np.uint32(16) | A >> np.uint32(16)),
+        (".reg.b8 %x, %y; mov.b32 {%x, _, _, %y}, %a0; mov.b32 %out, {%y, 7, %x, 0};", A >> np.uint32(24) | np.uint32(7 << 8) | (A & np.uint32(255)) << np.uint32(16)),
         (".reg .b16 %x; mov.b32 {_, %x}, %a0; cvt.u32.u16 %out, %x;", A >> np.uint32(16)),
         (".reg .b16 %x; cvt.u16.u32 %x, %a0; cvt.s32.s16 %out, %x;", A.astype(np.int16).astype(np.int32).view(np.uint32)),
         ("cvt.s32.s8 %out, %a0;", A.astype(np.int8).astype(np.int32).view(np.uint32)),

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gen.ptx import Memory, Module, Undefined
+from gen.ptx import Fault, Memory, Module, Undefined
 
 RNG = np.random.default_rng(7)
 
@@ -73,6 +73,15 @@ def test_struct_parameter(compiled: Module) -> None:
     kernel.launch((1,), (32,), [struct.pack("<iifxxxxd", 3, 5, 2.5, 7.0), out])
     i = np.arange(15)
     assert np.allclose(out, (i // 5) * 2.5 + 7.0 / (i % 5 + 1), rtol=1e-15)
+
+
+def test_failed_assertion(compiled: Module) -> None:
+    x = np.arange(32, dtype=np.int32)
+    compiled["check_positive"].launch((1,), (32,), [x])
+    x[13] = -1
+    with pytest.raises(Fault) as caught:
+        compiled["check_positive"].launch((1,), (32,), [x])
+    assert (caught.value.kind, caught.value.thread) == ("trap", (13, 0, 0))
 
 
 def test_last_block_merges_and_module_state_survives_launches(compiled: Module) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gen.ptx.arrays import DTYPES, Array
+from gen.ptx.arrays import DTYPES, VIEWS, Array
 from gen.ptx.ops.emit import copy
 from gen.ptx.syntax import Address, Name, Operand, Vector
 
@@ -53,9 +53,14 @@ def _clock(destination: Slot, name: str) -> Op:
 
 def _part_width(c: Context, kind: str, vector: Vector) -> int:
     width = int(kind[1:]) // len(vector.items)
-    if width not in (16, 32, 64):
-        raise c.instruction.error("vectors of 8-bit parts are not implemented")
+    if width not in (8, 16, 32, 64):
+        raise c.instruction.error("this size of vector parts is not implemented")
     return width
+
+
+def _part_kind(width: int) -> str:
+    """The register type of a part; 8-bit registers are kept in 16 bits."""
+    return f"b{max(width, 16)}"
 
 
 def _unpack(c: Context, kind: str, target: Vector, origin: Operand) -> Op:
@@ -63,12 +68,12 @@ def _unpack(c: Context, kind: str, target: Vector, origin: Operand) -> Op:
     part = DTYPES[f"u{width}"]
     source = c.source(origin, "b" + kind[1:])
     outs = [
-        (i, c.destination(item, f"b{width}").index)
+        (i, c.destination(item, _part_kind(width)).index)
         for i, item in enumerate(target.items)
         if not (isinstance(item, Name) and item.text == "_")
     ]
     view, index, whole = source.view, source.index, DTYPES[source.view].type
-    out_view = f"u{width}"
+    out_view = VIEWS[_part_kind(width)]
 
     def run(m: State) -> None:
         s = m.sel
@@ -82,14 +87,15 @@ def _unpack(c: Context, kind: str, target: Vector, origin: Operand) -> Op:
 def _pack(c: Context, kind: str, target: Operand, origin: Vector) -> Op:
     width = _part_width(c, kind, origin)
     destination = c.destination(target, "b" + kind[1:])
-    parts = [c.source(item, f"b{width}") for item in origin.items]
+    parts = [c.source(item, _part_kind(width)) for item in origin.items]
     view, whole = destination.view, DTYPES[destination.view]
+    part = DTYPES[f"u{width}"]
 
     def run(m: State) -> None:
         v, s = m.v, m.sel
-        value: Array = v[parts[0].view][parts[0].index][s].astype(whole)
+        value: Array = v[parts[0].view][parts[0].index][s].astype(part, copy=False).astype(whole)
         for i, p in enumerate(parts[1:], 1):
-            value |= v[p.view][p.index][s].astype(whole) << whole.type(i * width)
+            value |= v[p.view][p.index][s].astype(part, copy=False).astype(whole) << whole.type(i * width)
         v[view][destination.index][s] = value
 
     return run
