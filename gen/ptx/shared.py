@@ -77,18 +77,27 @@ class SharedMemory:
         self.clock[participants] = top
         self.advance(participants)
 
+    def join_blocks(self, blocks: Array) -> None:
+        """`join` of all warps of each of several blocks, at once."""
+        warp = np.arange(self.warps)
+        clock = self.clock.reshape(-1, self.warps, self.warps)
+        clock[blocks] = clock[blocks].max(1, keepdims=True)
+        self.now += 1
+        self.own.reshape(-1, self.warps)[blocks] = self.now
+        clock[blocks[:, None], warp, warp] = self.now
+
     def advance(self, participants: Array) -> None:
         """Starts a new time for these warps, so that what they do next is not ordered by earlier barriers."""
         self.now += 1
         self.own[participants] = self.now
         self.clock[participants, participants % self.warps] = self.now
 
-    def settle(self) -> None:
-        """Recomputes `settled` after a round of joins; warps that never run again hold it back harmlessly."""
+    def settle(self, running: Array) -> None:
+        """Recomputes `settled` after a round of joins, from the warps that still run (bool, a row each)."""
         others = self.clock.copy()
         rows = np.arange(len(others))
         others[rows, rows % self.warps] = np.iinfo(np.int32).max
-        self.settled = int(others.min())
+        self.settled = int(others[running].min(initial=self.now))
 
     # -- accesses; `offset` counts from the first block's first byte, `who` is the warp row of each access --
 

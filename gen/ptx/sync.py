@@ -124,10 +124,15 @@ class BlockBarriers:
     def _release(self, m: State, barrier: int, done: Array, full: Array, at: Array) -> None:
         shared = m.shared
         if self.warps > 1:
-            for block in np.flatnonzero(done):
-                rows = block * self.warps + np.flatnonzero(full[:, block])
-                shared.join(rows, self.known.pop((barrier, int(block)), None))
-            shared.settle()
+            blocks = np.flatnonzero(done)
+            if full[:, blocks].all() and not self.known:
+                shared.join_blocks(blocks)
+            else:
+                for block in blocks:
+                    rows = block * self.warps + np.flatnonzero(full[:, block])
+                    shared.join(rows, self.known.pop((barrier, int(block)), None))
+            running = m.live.reshape(self.warps, self.blocks, 32).any(-1)
+            shared.settle(running.T.reshape(-1))
         self.expected[barrier][done] = -1
         self.passed_by[barrier][done] = 0
         released = np.flatnonzero(at & done[m.block_of])
