@@ -19,7 +19,7 @@ from gen.check.case import Case
 from gen.check.properties import Operation, check, launch
 from gen.check.strategies import cases
 from gen.pipeline import compile_prepared, prepare
-from gen.run import Interpreter
+from gen.run.interpreter import Interpreter
 
 SPEC = Path("specs/deepseek_v4_flash/decode_h64.yaml")
 FULL_SIZES = {"tokens": 1, "main_page": 256, "main_width": 128, "extra_page": 64, "extra_width": 512}
@@ -44,7 +44,8 @@ def main() -> int:
         assert not faults, faults
     executed = sum(sum(report.thread_instructions.values()) for report in interpreter.reports)
     full = statistics.median(seconds)
-    print(f"full-size launch: {full:.2f} s (bar {FULL_BAR:g} s), {executed / full / 1e6:.0f} M thread-instructions/s")
+    rate = executed / full / 1e6
+    print(f"full-size launch: {full:.2f} s (bar {FULL_BAR:g} s), {rate:.0f} M thread-instructions/s")
 
     times: list[float] = []
 

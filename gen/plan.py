@@ -71,19 +71,20 @@ class Splits:
     """Share of the card's block slots that the last wave uses, 0 to 1."""
 
 
-def plan_splits(strategy: Split, *, tiles: int, rows: int, slots: int) -> Splits:
+def plan_splits(strategy: Split | int, *, tiles: int, rows: int, slots: int) -> Splits:
     """Divide `tiles` tiles of work for each of `rows` independent blocks on a card with `slots` block slots.
 
-    `none` keeps one block a row. `fixed: N` gives each split the tiles that N equal ones would have, rounded
-    up, and leaves out splits without a tile: at most N remain. `waves` takes the count whose estimated time,
-    waves × (tiles a block + start and end) + merge, is least, and of equals the smallest. No strategy makes
-    more than `MAX_SPLITS`, well within the 65,535 blocks that CUDA allows along z.
+    `none` keeps one block a row. `fixed: N`, or N itself, gives each split the tiles that N equal ones would
+    have, rounded up, and leaves out splits without a tile: at most N remain. `waves` takes the count whose
+    estimated time, waves × (tiles a block + start and end) + merge, is least, and of equals the smallest. No
+    strategy makes more than `MAX_SPLITS`, well within the 65,535 blocks that CUDA allows along z.
     """
     tiles = max(tiles, 1)
     if strategy is SplitWord.NONE:
         return _splits(1, tiles, rows, slots)
     if not isinstance(strategy, SplitWord):
-        return _splits(min(strategy.fixed, tiles), tiles, rows, slots)
+        count = strategy if isinstance(strategy, int) else strategy.fixed
+        return _splits(min(count, tiles), tiles, rows, slots)
     candidates = [_splits(count, tiles, rows, slots) for count in range(1, min(tiles, MAX_SPLITS) + 1)]
     return min(
         candidates,

@@ -12,11 +12,11 @@ import torch
 from gen import device
 from gen.check.case import Case, Inputs
 from gen.check.fuzz import fuzz
-from gen.check.properties import GUARD_ELEMENTS, Operation, PropertyError, check
+from gen.check.properties import GUARD_BYTES, Operation, PropertyError, check
 from gen.compile import Compiled, Kernel, Parameter
 from gen.families import sparse_mla_decode as family
 from gen.plan import SHARED_BYTES_PER_BLOCK
-from gen.ptx import PtxError
+from gen.run import RunError
 from gen.spec import load
 
 SPECS = Path(__file__).parents[1] / "specs"
@@ -52,6 +52,9 @@ class Oracle:
         arguments["out"].copy_(want["out"])
         arguments["lse"].copy_(want["lse"])
         self.fault(arguments, self.operations)
+
+    def place(self, tensor):
+        return tensor
 
     def unwritten(self, array):
         return self.missing
@@ -123,7 +126,7 @@ FAULTS = {
         _change("lse", lambda t: _beyond(t, t.numel()).zero_()), {}, "lse: elements beyond its ends",
     ),
     "far end of the guard": (
-        _change("out", lambda t: _beyond(t, -GUARD_ELEMENTS).zero_()), {}, "out: elements beyond",
+        _change("out", lambda t: _beyond(t, -GUARD_BYTES // 2).zero_()), {}, "out: elements beyond",
     ),
     "beyond scratch": (
         _change("partial_sum", lambda t: _beyond(t, -1).zero_()), {}, "partial_sum: elements beyond its ends",
@@ -176,7 +179,7 @@ def test_an_output_that_nothing_wrote_is_caught():
 
 def test_a_fault_of_the_executor_is_reported_with_its_text():
     def fault(arguments: Arguments, operation: int) -> None:
-        raise PtxError("data race at PTX line 5")
+        raise RunError("data race at PTX line 5")
 
     with pytest.raises(PropertyError, match="data race at PTX line 5"):
         check(_operation(H16, fault), _case())

@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 
 import torch
 
+NO_RELATION = "none"
+"""The kind of the knob `relation` that asks for no second launch."""
+
 Tensors: TypeAlias = dict[str, torch.Tensor]
 Knob: TypeAlias = str | int | bool
 
@@ -47,9 +50,9 @@ class Inputs:
     tensors: Tensors
     softmax_scale: float = 1.0
 
-    def with_tensors(self, sizes: Mapping[str, int] | None = None, **tensors: torch.Tensor) -> Inputs:
+    def with_tensors(self, sizes: Mapping[str, int], /, **tensors: torch.Tensor) -> Inputs:
         """These inputs with some tensors, and the sizes that go with them, replaced."""
-        return replace(self, sizes=self.sizes | dict(sizes or {}), tensors=self.tensors | tensors)
+        return replace(self, sizes=self.sizes | dict(sizes), tensors=self.tensors | tensors)
 
 
 @dataclass(frozen=True)

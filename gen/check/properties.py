@@ -6,22 +6,26 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 
 from gen import families
-from gen.check.case import Case, Inputs, Knob, Tensors
+from gen.check.case import NO_RELATION, Case, Inputs, Knob, Tensors
 from gen.check.metrics import Distance
-from gen.check.strategies import NO_RELATION
-from gen.compile import Compiled
+from gen.compile.result import Compiled
 from gen.device import DEFAULT, Device
 from gen.plan import Scratch
-from gen.ptx import PtxError
-from gen.run import Executor, run
-from gen.spec import Fixed, KernelSpec, SplitWord
+from gen.run import Executor, RunError, run
 
-GUARD_ELEMENTS = 512
-"""Elements on either side of a written buffer that must stay as they are, as in cuDNN's front end."""
+if TYPE_CHECKING:
+    from gen.spec import KernelSpec
+
+GUARD_BYTES, GUARD_BYTE = 2048, 0x4D
+"""Bytes on either side of a written buffer that must stay as they are, as in cuDNN's front end."""
+
+UNWRITTEN_BYTE = 0xFF
+"""What outputs and scratch hold at first: a NaN in floats that no arithmetic makes, and -1 in integers."""
 
 SMALL_BYTES = 1 << 25
 """Inputs up to this size are compared with a copy after the launch."""
@@ -52,53 +56,41 @@ class Operation:
         return families.module(self.spec.family)
 
 
-@dataclass
 class _Guarded:
-    """A buffer between guard bands, filled with NaN (-1 in integers) unless it starts zeroed."""
+    """A buffer between guard bands, where the executor reaches it; 0xFF bytes unless it starts zeroed."""
 
-    view: torch.Tensor
-    whole: torch.Tensor
-    band: float
-
-    @staticmethod
-    def make(buffer: Scratch) -> _Guarded:
+    def __init__(self, buffer: Scratch, executor: Executor) -> None:
         dtype = getattr(torch, buffer.dtype)
-        count = torch.Size(buffer.shape).numel()
-        whole = torch.full((count + 2 * GUARD_ELEMENTS,), 77.0, dtype=dtype)
-        view = whole[GUARD_ELEMENTS : GUARD_ELEMENTS + count].view(buffer.shape)
-        view.fill_(0 if buffer.zeroed else float("nan") if dtype.is_floating_point else -1)
-        return _Guarded(view, whole, 77.0)
+        size = torch.Size(buffer.shape).numel() * dtype.itemsize
+        whole = torch.full((size + 2 * GUARD_BYTES,), GUARD_BYTE, dtype=torch.uint8)
+        whole[GUARD_BYTES : GUARD_BYTES + size] = 0 if buffer.zeroed else UNWRITTEN_BYTE
+        self._whole = executor.place(whole)
+        self.view = self._whole[GUARD_BYTES : GUARD_BYTES + size].view(dtype).view(buffer.shape)
 
     def intact(self) -> bool:
-        ends = self.whole[:GUARD_ELEMENTS], self.whole[-GUARD_ELEMENTS:]
-        return all(bool((end == self.band).all()) for end in ends)
+        """Whether both bands are as they were."""
+        ends = self._whole[:GUARD_BYTES], self._whole[-GUARD_BYTES:]
+        return all(bool((end == GUARD_BYTE).all()) for end in ends)
 
 
 def launch(operation: Operation, inputs: Inputs, splits: int | None = None) -> tuple[Tensors, list[str]]:
-    """The outputs for some inputs, and what went wrong beside their values.
+    """The outputs for some inputs, on the CPU, and what went wrong beside their values.
 
-    `splits` overrides the spec's split strategy. Wrong is: a fault of the interpreter, a write outside the
-    outputs and the scratch, an output element that nothing wrote, scratch that must end zeroed and does not,
-    a changed input.
+    `splits` overrides the spec's split strategy. Wrong is: a fault of the kernel, a write outside the outputs
+    and the scratch, an output element that nothing wrote, scratch that must end zeroed and does not, an input
+    that changed.
     """
-    spec, family = operation.spec, operation.family
-    if splits is not None and spec.split is not SplitWord.NONE:
-        spec = spec.model_copy(update={"split": Fixed(fixed=splits)})
-    plan = family.launch_plan(spec, inputs.sizes, operation.device)
-    outputs = {name: _Guarded.make(buffer) for name, buffer in family.outputs(spec, inputs).items()}
-    scratch = {name: _Guarded.make(buffer) for name, buffer in plan.scratch.items()}
+    spec, family, executor = operation.spec, operation.family, operation.executor
+    plan = family.launch_plan(spec, inputs.sizes, operation.device, splits)
     before = {name: t.clone() for name, t in inputs.tensors.items() if t.nbytes <= SMALL_BYTES}
+    placed = inputs.with_tensors({}, **{name: executor.place(t) for name, t in inputs.tensors.items()})
+    outputs = {name: _Guarded(buffer, executor) for name, buffer in family.outputs(spec, inputs).items()}
+    scratch = {name: _Guarded(buffer, executor) for name, buffer in plan.scratch.items()}
     results = {name: buffer.view for name, buffer in outputs.items()}
+    temporary = {name: buffer.view for name, buffer in scratch.items()}
     try:
-        run(
-            operation.executor,
-            operation.compiled,
-            plan,
-            family.arguments(spec, inputs),
-            results,
-            {name: buffer.view for name, buffer in scratch.items()},
-        )
-    except PtxError as fault:
+        run(executor, operation.compiled, plan, family.arguments(spec, placed), results, temporary)
+    except RunError as fault:
         return {}, [str(fault)]
     faults = [
         f"{name}: elements beyond its ends were written"
@@ -106,20 +98,20 @@ def launch(operation: Operation, inputs: Inputs, splits: int | None = None) -> t
         if not buffer.intact()
     ]
     for name, view in results.items():
-        missing = operation.executor.unwritten(view)
+        missing = executor.unwritten(view)
         if missing:
             faults.append(f"{name}: {missing} of {view.numel()} elements were never written")
     faults += [
         f"{name}: is not zero again after the launch, so the next one would go wrong"
         for name, buffer in plan.scratch.items()
-        if buffer.zeroed and scratch[name].view.any()
+        if buffer.zeroed and temporary[name].any()
     ]
     faults += [
         f"{name}: the input changed"
         for name, copy in before.items()
-        if not torch.equal(_bits(copy), _bits(inputs.tensors[name]))
+        if not torch.equal(_bits(copy), _bits(placed.tensors[name].cpu()))
     ]
-    return results, faults
+    return {name: view.cpu() for name, view in results.items()}, faults
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

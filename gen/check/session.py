@@ -54,7 +54,7 @@ def _start(queue: SimpleQueue[int]) -> None:
 def _fuzz(task: _Task) -> SpecResult:
     from gen.check.fuzz import fuzz
     from gen.check.properties import Operation, PropertyError, check
-    from gen.run import Interpreter
+    from gen.run.interpreter import Interpreter
 
     begin = time.perf_counter()
     operation = Operation(task.spec, task.compiled, Interpreter(), task.device)

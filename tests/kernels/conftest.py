@@ -10,7 +10,7 @@ from gen import device, families
 from gen.check.properties import Operation
 from gen.compile import compile_source
 from gen.render import render, template_folder, write
-from gen.run import Interpreter
+from gen.run.interpreter import Interpreter
 from gen.spec import load
 
 ROOT = Path(__file__).parents[2]

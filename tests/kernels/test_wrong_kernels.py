@@ -7,19 +7,19 @@ from conftest import ROOT
 
 from gen.check.fuzz import fuzz
 from gen.check.properties import PropertyError, check
-from gen.run import Interpreter
+from gen.run.interpreter import Interpreter
 
 KERNEL_COMBINE = ROOT / "specs/deepseek_v4_flash/decode_h32.yaml"
 LAST_BLOCK = ROOT / "specs/deepseek_v4_flash/decode_h16.yaml"
 RECORDS = ROOT / "specs/deepseek_v32/decode_h128.yaml"
 
 LENGTH = "T.min({{ cache.name }}_lengths[token], {{ cache.width }})"
-VALID = "T.if_then_else(index >= 0, T.float32(0), -T.infinity(\"float32\"))"
+VALID = 'T.if_then_else(index >= 0, T.float32(0), -T.infinity("float32"))'
 SCALE = "scale[k, v // (GROUP // 8)]"
 SINK = " + T.exp2(sink_log2 - row_max[h])"
 MERGE_WEIGHT = " * T.exp2(\n            partial_max[token, part, head0 + h] - factor[h]\n        )"
 RESET = "arrivals[token, head_block] = 0"
-STRIDE = "T.cast(T.max(index, 0) // {{ cache.page }}, \"int64\") * {{ cache.name }}_page_vectors"
+STRIDE = 'T.cast(T.max(index, 0) // {{ cache.page }}, "int64") * {{ cache.name }}_page_vectors'
 SYNC = "PASS_CONFIGS = {"
 
 WRONG = {
@@ -43,7 +43,12 @@ WRONG = {
         "out of bounds|out",
     ),
     "arrivals_not_reset": (LAST_BLOCK, RESET, "pass", "arrivals"),
-    "score_scaled_twice": (KERNEL_COMBINE, "scores[h, k] * scale_log2", "scores[h, k] * scale_log2 * 1.01", "out|lse"),
+    "score_scaled_twice": (
+        KERNEL_COMBINE,
+        "scores[h, k] * scale_log2",
+        "scores[h, k] * scale_log2 * 1.01",
+        "out|lse",
+    ),
 }
 
 

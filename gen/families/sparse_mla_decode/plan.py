@@ -167,8 +167,12 @@ def _context(spec: Spec) -> dict[str, object]:
     }
 
 
-def launch_plan(spec: Spec, sizes: Mapping[str, int], device: Device) -> LaunchPlan:
+def launch_plan(
+    spec: Spec, sizes: Mapping[str, int], device: Device, splits: int | None = None
+) -> LaunchPlan:
     """The launches for run-time sizes (`tokens`, and each cache's `page` and `width`) on a device.
+
+    `splits` overrides the spec's strategy where the keys are split at all.
 
     The lengths of the tokens are device data, so the plan counts on full widths; blocks past a token's last
     tile end at once.
@@ -176,12 +180,13 @@ def launch_plan(spec: Spec, sizes: Mapping[str, int], device: Device) -> LaunchP
     tile_plan = plan(spec)
     tokens, blocks = sizes["tokens"], head_blocks(spec)
     tiles = sum(math.ceil(sizes[f"{name}_width"] / spec.tile.keys) for name in caches(spec))
+    strategy = spec.split if splits is None or combine(spec) == "none" else splits
     slots = device.sms * device.blocks_per_sm(spec.tile.threads, tile_plan.shared_bytes)
-    splits = plan_splits(spec.split, tiles=tiles, rows=tokens * blocks, slots=slots)
-    launches = [Launch("decode", (tokens, blocks, splits.count), spec.tile.threads)]
+    divided = plan_splits(strategy, tiles=tiles, rows=tokens * blocks, slots=slots)
+    launches = [Launch("decode", (tokens, blocks, divided.count), spec.tile.threads)]
     scratch = {}
     if combine(spec) != "none":
-        rows = (tokens, splits.count, blocks * spec.tile.heads)
+        rows = (tokens, divided.count, blocks * spec.tile.heads)
         scratch = {
             "partial_out": Scratch((*rows, spec.layout.d_v), "float32"),
             "partial_max": Scratch(rows, "float32"),
@@ -192,5 +197,5 @@ def launch_plan(spec: Spec, sizes: Mapping[str, int], device: Device) -> LaunchP
     if combine(spec) == "last_block":
         scratch["arrivals"] = Scratch((tokens, blocks), "int32", zeroed=True)
     scalars: dict[str, int | float] = dict(sizes)
-    scalars |= {"splits": splits.count, "tiles_per_split": splits.tiles_per_split}
-    return LaunchPlan(splits, tuple(launches), scalars, scratch)
+    scalars |= {"splits": divided.count, "tiles_per_split": divided.tiles_per_split}
+    return LaunchPlan(divided, tuple(launches), scalars, scratch)
