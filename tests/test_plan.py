@@ -91,9 +91,8 @@ def test_one_token_of_flash_fills_the_card(card):
 def test_grids_stay_within_cuda_limits_over_all_sizes(card, data):
     heads = data.draw(st.sampled_from(range(8, 129, 8)))
     shapes = FLASH.shapes.model_copy(update={"heads": heads, "tokens": RunTimeSize(min=1, max=INT32_MAX)})
-    tile = FLASH.tile.model_copy(
-        update={"heads": 16, "keys": data.draw(st.sampled_from([32, 64])), "threads": 128}
-    )
+    keys = data.draw(st.sampled_from([32, 64]))
+    tile = FLASH.tile.model_copy(update={"heads": 16, "keys": keys, "threads": 4 * keys})
     features = FLASH.features.model_copy(update={"combine": data.draw(st.sampled_from(Combine))})
     changes = {"shapes": shapes, "tile": tile, "features": features, "split": data.draw(STRATEGIES)}
     spec = FLASH.model_copy(update=changes)

@@ -80,7 +80,7 @@ def test_every_tile_plans_or_its_fix_does_within_three_steps(tmp_path, layout, c
         ((16, 16, 128), "4 warps cannot share the 2 fragments of 16×8 in 16×16 scores", "use keys: 32"),
         ((32, 32, 512), "16 warps cannot share the 8 fragments", "use 256 threads"),
         ((64, 16, 128), "hold 256 accumulators, more than 128, and spill", "use 256 threads"),
-        ((16, 64, 128), "gather 28 vectors of a key tile, more than the 16 that compile", "use 256 threads"),
+        ((16, 64, 128), "gather 28 vectors of a tile, more than the 16 that compile", "use 256 threads"),
     ],
 )
 def test_refusals(tmp_path, tile, reason, fix):

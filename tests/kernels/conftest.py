@@ -21,7 +21,7 @@ Edit = tuple[str, str]
 
 @pytest.fixture(scope="session")
 def operation(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Operation]:
-    """`operation(path, *edits)`: a spec compiled, from a copy of its template where each edit replaces text."""
+    """`operation(path, *edits)`: a spec compiled, each edit replacing text of its template."""
     folder = tmp_path_factory.mktemp("build")
     made: dict[tuple[Path, tuple[Edit, ...]], Operation] = {}
 
