@@ -46,6 +46,15 @@ def test_nested_divergence_and_early_exit() -> None:
     assert (out == np.where(i % 2 == 0, 121, np.where(i % 4 == 1, 0, 111))).all()
 
 
+def test_guarded_write_keeps_the_value_of_the_last_iteration() -> None:
+    out = run(
+        "mov.u32 %r5, 7; mov.u32 %r2, 0; mov.u32 %r1, 0;\nLOOP: setp.eq.u32 %p1, %r2, 1; @%p1 mov.u32 %r5, 9;"
+        "add.u32 %r1, %r1, %r5; mul.lo.u32 %r6, %r2, 100; add.u32 %r1, %r1, %r6; add.u32 %r2, %r2, 1;"
+        "setp.lt.u32 %p2, %r2, 3; @%p2 bra LOOP;"
+    )
+    assert (out == 325).all()
+
+
 def test_branch_table() -> None:
     out = run(
         "and.b32 %r2, %r0, 3;\nTABLE: .branchtargets A, B, C, D;\nbrx.idx %r2, TABLE;\n"
@@ -160,12 +169,24 @@ def test_deadlocks_tell_where_each_warp_is() -> None:
 
 def test_half_a_warp_cannot_fill_a_counted_barrier() -> None:
     body = (
-        "setp.lt.u32 %p1, %r0, 16; @%p1 bra HALF; setp.lt.u32 %p2, %r0, 32; @%p2 bra OTHER; bar.sync 1, 64; bra END;\n"
-        "HALF: bar.sync 1, 64; bra END;\nOTHER: bar.sync 2, 32;\nEND: mov.u32 %r1, 0;"
+        "setp.ge.u32 %p1, %r0, 32; @%p1 bra WHOLE; setp.ge.u32 %p2, %r0, 16; @%p2 bra OTHER; bar.sync 1, 64; bra END;\n"
+        "OTHER: bar.sync 2, 64; bra END;\nWHOLE: bar.sync 1, 64;\nEND: mov.u32 %r1, 0;"
     )
-    with pytest.raises(Fault, match=r"warp 0 \(16 threads\)") as caught:
+    with pytest.raises(Fault, match=r"warp 0 \(16 threads\) .* barrier 1; .* warp 1 .* barrier 1") as caught:
         run(body, 96)
     assert caught.value.kind == "deadlock"
+
+
+def test_barriers_of_part_of_a_block_order_only_what_came_before() -> None:
+    body = (
+        "mov.u32 %r3, tile; shl.b32 %r4, %r0, 2; add.u32 %r4, %r4, %r3; shr.u32 %r6, %r0, 6; add.u32 %r6, %r6, 1;"
+        "bar.sync %r6, 64; st.shared.u32 [%r4], %r0; {} xor.b32 %r5, %r4, 128; ld.shared.u32 %r1, [%r5];"
+    )
+    declare = ".shared .align 512 .b8 tile[512];"
+    assert (run(body.format("bar.sync %r6, 64;"), declare=declare) == np.arange(128) ^ 32).all()
+    with pytest.raises(Fault) as caught:
+        run(body.format(""), declare=declare)
+    assert caught.value.kind == "data race"
 
 
 def test_barrier_counts() -> None:

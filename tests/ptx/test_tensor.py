@@ -93,7 +93,7 @@ def test_ldmatrix_rows_are_checked() -> None:
     assert (caught.value.kind, caught.value.thread) == ("out of bounds", (16, 0, 0))
     with pytest.raises(Fault) as caught:
         assemble(body.format(2, "{%r5,%r6}"), declare=declare).launch((1,), (32,), [None])
-    assert caught.value.kind == "uninitialized read"
+    assert (caught.value.kind, caught.value.thread) == ("uninitialized read", (0, 0, 0))
 
 
 def test_block_scaled_fp4_mma() -> None:
