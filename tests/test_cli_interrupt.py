@@ -122,6 +122,10 @@ def test_ctrl_c_while_compilers_run(start, tmp_path, command, everyone):
 def test_ctrl_c_while_specs_are_fuzzed(start, tmp_path, everyone):
     run = start(None, "fuzz", WINDOW, H8, "--examples", 100_000, "--jobs", 2)
     run.wait_for("spawn_main", count=2)
-    time.sleep(2.5 if everyone else 0.2)  # at work, or still starting
+    workers = [process for process, line in run.alive().items() if "spawn_main" in line]
+    for process in workers:  # as from a terminal; it is for their parent to end them
+        os.kill(process, signal.SIGINT)
+    time.sleep(0.3 if everyone else 2.5)  # still starting, or at work
+    assert set(workers) < set(run.alive())
     _assert_ended(run, everyone)
     _assert_whole(tmp_path / "build", {"dsv4_flash_window_h64", "dsv4_flash_decode_h8"})
