@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from importlib import resources
 
-from ruamel.yaml import YAML
-
 DEFAULT = "rtx_pro_6000"
 
 
@@ -50,6 +48,8 @@ def load(name: str) -> Device:
     """The device of that name. Raises KeyError where `names()` does not list it."""
     if name not in names():
         raise KeyError(name)
+    from ruamel.yaml import YAML  # only needed here, and absent where packed kernels run
+
     text = resources.files("gen").joinpath("devices", f"{name}.yaml").read_text()
     values = YAML(typ="safe", pure=True).load(text)
     return Device(

@@ -40,6 +40,20 @@ class Choice(str, Enum):
         return json_schema_of(cls)
 
 
+class Backend(Choice):
+    """The language of the generated source."""
+
+    TILELANG = "tilelang"
+    CUTLASS = "cutlass"
+
+
+class Target(Choice):
+    """The compiler's architecture name."""
+
+    SM_120A = "sm_120a"
+    SM_121A = "sm_121a"
+
+
 class SplitWord(Choice):
     """Split strategies without a number."""
 

@@ -48,7 +48,7 @@ def fuzz(
     def one(case: Case) -> None:
         distances = check(operation, case)
         report.examples += 1
-        if case.knobs["values"] == "normal":
+        if case.knobs.get("values", "normal") == "normal":
             report.add(distances)
         on_example()
 

@@ -240,6 +240,48 @@ def fuzz(
 
 
 @app.command()
+def pack(
+    out: Annotated[Path, typer.Option(help="The folder to fill, empty or absent.")],
+    specs: Specs = None,
+    arch: Annotated[str, typer.Option(help="What the cubins are for, such as sm_90a.")] = "sm_120a",
+    examples: Annotated[int, typer.Option(min=0, help="Drawn cases a spec, after the must-test ones.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn cases.")] = 0,
+    json: Json = False,
+) -> None:
+    """Pack compiled kernels with their properties, for a machine with a card, torch and cuda-bindings."""
+    from gen.compile import Compiled, CompileError
+    from gen.pack.write import require_empty, write_pack
+    from gen.pipeline import Prepared, prepare
+    from gen.pipeline import build as build_all
+
+    prepared = prepare(_paths(specs))
+    require_empty(out)
+    built: list[tuple[Prepared, Compiled]] = []
+    faults: list[str] = []
+    with progress("compiling", len(prepared)) as bar:
+
+        def done(item: Prepared, result: Compiled | CompileError) -> None:
+            bar.advance(bar.task_ids[0])
+            if isinstance(result, CompileError):
+                faults.append(f"{item.spec.name}: {result}")
+            else:
+                built.append((item, result))
+
+        build_all(prepared, out / "sources", arch=arch, on_done=done)
+    for fault in faults:
+        complain(fault)
+    if faults:
+        raise typer.Exit(FAILED)
+    built.sort(key=lambda pair: pair[0].spec.name)
+    cases = write_pack(built, out, examples=examples, seed=seed)
+    emit(
+        [{"folder": str(out), "arch": arch, "specs": len(built), "cases": cases}],
+        ("folder", "arch", "specs", "cases"),
+        json,
+    )
+
+
+@app.command()
 def schema(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("specs/schema.json"),
     json: Json = False,

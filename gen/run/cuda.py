@@ -11,6 +11,7 @@ import torch
 from cuda.bindings import driver
 
 from gen.compile.result import Kernel, ParameterType
+from gen.device import Device
 from gen.plan import Launch
 from gen.run import Argument, RunError
 
@@ -30,6 +31,15 @@ _SCALARS: dict[ParameterType, Any] = {
 }
 
 
+_LIMITS = {
+    "sms": "MULTIPROCESSOR_COUNT",
+    "shared_bytes_per_block": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "shared_bytes_per_sm": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "threads_per_sm": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "registers_per_sm": "MAX_REGISTERS_PER_MULTIPROCESSOR",
+}
+
+
 @dataclass
 class Cuda:
     """Launches on the card `cuda:<index>`, waiting for each so that a fault has its kernel's name."""
@@ -41,6 +51,34 @@ class Cuda:
     def device(self) -> torch.device:
         """Where arguments live."""
         return torch.device("cuda", self.index)
+
+    def describe(self) -> Device:
+        """The card's limits, for plans."""
+        properties = torch.cuda.get_device_properties(self.index)
+        limits = {
+            name: _check(
+                driver.cuDeviceGetAttribute(
+                    getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{attribute}"), self.index
+                ),
+                f"the limit {name} of card {self.index}",
+            )
+            for name, attribute in _LIMITS.items()
+        }
+        return Device(
+            name=properties.name,
+            title=properties.name,
+            arch=f"sm_{properties.major}{properties.minor}a",
+            memory_gb_per_s=0,
+            **limits,
+        )
+
+    def broken(self) -> bool:
+        """Whether an earlier fault has made the process useless for this card."""
+        try:
+            torch.cuda.synchronize(self.index)
+        except RuntimeError:
+            return True
+        return False
 
     def begin(self) -> None:
         """Nothing is remembered between operations."""

@@ -3,9 +3,9 @@
 from gen.spec.errors import SpecError
 from gen.spec.fields import Fixed, RunTimeSize, Size, Split
 from gen.spec.load import load, load_many
-from gen.spec.model import Backend, KernelSpec, Target
+from gen.spec.model import KernelSpec
 from gen.spec.schema import schema, write_schema
-from gen.values import SplitWord, bounds
+from gen.values import Backend, SplitWord, Target, bounds
 
 __all__ = [
     "Backend",

@@ -11,21 +11,7 @@ from pydantic import PrivateAttr
 from gen.spec.errors import SpecError
 from gen.spec.fields import Name, Section, Split
 from gen.spec.yaml import Document
-from gen.values import Choice
-
-
-class Backend(Choice):
-    """The language of the generated source."""
-
-    TILELANG = "tilelang"
-    CUTLASS = "cutlass"
-
-
-class Target(Choice):
-    """The compiler's architecture name."""
-
-    SM_120A = "sm_120a"
-    SM_121A = "sm_121a"
+from gen.values import Backend, Choice, Target
 
 
 class KernelSpec(Section):

@@ -13,9 +13,6 @@ from gen.render import render, template_folder, write
 from gen.run.interpreter import Interpreter
 from gen.spec import load
 
-ROOT = Path(__file__).parents[2]
-SPECS = sorted([*(ROOT / "specs").rglob("*.yaml"), *(ROOT / "tests/kernels/specs").glob("*.yaml")])
-
 Edit = tuple[str, str]
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from conftest import SPECS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from specs_under_test import SPECS
 
 from gen import families
 from gen.check.properties import check

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from conftest import ROOT
+from specs_under_test import ROOT
 
 from gen.check.fuzz import fuzz
 from gen.check.properties import PropertyError, check

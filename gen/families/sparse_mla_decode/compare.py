@@ -16,8 +16,8 @@ from gen.plan import Scratch
 if TYPE_CHECKING:
     from gen.families.sparse_mla_decode.spec import Spec
 
-P_ROUNDING = 2.0**-8
-"""Bound, relative to Σ p |v|, on the cost of rounding each probability to bf16 (2^-9), doubled."""
+P_ROUNDING = 2.0**-7
+"""Bound, relative to Σ p |v|, on the cost of rounding each probability to bf16 (2^-8), doubled."""
 
 
 def outputs(spec: Spec, inputs: Inputs) -> dict[str, Scratch]:

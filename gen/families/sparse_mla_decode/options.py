@@ -94,8 +94,10 @@ class LseEmpty(Choice):
 
     @property
     def number(self) -> float:
-        """The value itself."""
-        return {"plus_inf": math.inf, "minus_inf": -math.inf, "minus_1e30": -1e30}[self.value]
+        """The value itself, as fp32 holds it."""
+        return {"plus_inf": math.inf, "minus_inf": -math.inf, "minus_1e30": -1.0000000150474662e30}[
+            self.value
+        ]
 
     @classmethod
     def spellings(cls) -> Mapping[str | int | float, LseEmpty]:

@@ -53,7 +53,7 @@ def head_blocks(spec: Spec) -> int:
 
 def caches(spec: Spec) -> tuple[str, ...]:
     """Names of the caches, in the order in which their keys are visited."""
-    return ("main", "extra") if spec.shapes.has_extra else ("main",)
+    return ("main", "extra") if spec.shapes.extra_page is not None else ("main",)
 
 
 def _buffers(spec: Spec, heads: int, keys: int) -> tuple[SharedBuffer, ...]:
