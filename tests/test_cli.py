@@ -162,8 +162,8 @@ def test_check_plans_for_sizes_and_devices(kgen):
             "no spec here has 'toknes'; use main_page, main_width, tokens",
         ),
         (
-            ["check", WINDOW, "--size", "tokens=600"],
-            "the size 600 asked for is outside 1 to 512; ask for 512.",
+            ["check", WINDOW, "--size", "tokens=70000"],
+            "the size 70000 asked for is outside 0 to 65536; ask for 65536.",
         ),
         (["fuzz", WINDOW, "--on", "abacus"], "'abacus' is not an executor; use interpreter"),
         (["fuzz", WINDOW, "--jobs", "0"], "Invalid value for '--jobs'"),
@@ -191,8 +191,8 @@ def _case(**sizes: int) -> str:
 
 
 def test_a_case_is_checked_against_each_spec(kgen, tmp_path):
-    text = kgen("fuzz", WINDOW, "--case", _case(tokens=0)).paragraph(2)
-    assert "dsv4_flash_window_h64: the size tokens is 0; use an integer from 1 to 512" in text
+    text = kgen("fuzz", WINDOW, "--case", _case(tokens=70000)).paragraph(2)
+    assert "dsv4_flash_window_h64: the size tokens is 70000; use an integer from 0 to 65536" in text
     assert "dsv4_flash_decode_h8: its sizes are" in kgen("fuzz", WINDOW, H8, "--case", _case()).paragraph(2)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generated from specs/deepseek_v32/decode_h128.yaml (sha256 bf3d4ada1dd51594)
+# Generated from specs/deepseek_v32/decode_h128.yaml (sha256 81a17e0be3f89307)
 # through templates/tilelang/sparse_mla_decode.py.j2 (sha256 509980b3188cd990)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 128 query heads, keys in 656-byte records.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generated from specs/deepseek_v4_flash/decode_h16.yaml (sha256 44b05292a2fdf7e1)
+# Generated from specs/deepseek_v4_flash/decode_h16.yaml (sha256 86ab2c3bb338f0be)
 # through templates/tilelang/sparse_mla_decode.py.j2 (sha256 509980b3188cd990)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 16 query heads, keys in 584-byte planar pages.

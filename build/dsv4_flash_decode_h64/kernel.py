@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generated from specs/deepseek_v4_flash/decode_h64.yaml (sha256 99b90387aa3c03ae)
+# Generated from specs/deepseek_v4_flash/decode_h64.yaml (sha256 1e282eb4c39f9bc8)
 # through templates/tilelang/sparse_mla_decode.py.j2 (sha256 509980b3188cd990)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 64 query heads, keys in 584-byte planar pages.

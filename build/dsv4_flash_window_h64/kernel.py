@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generated from specs/deepseek_v4_flash/decode_window_h64.yaml (sha256 8d6ed2fb083d94d6)
+# Generated from specs/deepseek_v4_flash/decode_window_h64.yaml (sha256 fe8685d2a749502c)
 # through templates/tilelang/sparse_mla_decode.py.j2 (sha256 509980b3188cd990)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 64 query heads, keys in 584-byte planar pages.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generated from specs/deepseek_v4_pro/decode_h128.yaml (sha256 04fc50477aaa9858)
+# Generated from specs/deepseek_v4_pro/decode_h128.yaml (sha256 c302e6ff0000279d)
 # through templates/tilelang/sparse_mla_decode.py.j2 (sha256 509980b3188cd990)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """Sparse-MLA decode for 128 query heads, keys in 584-byte planar pages.

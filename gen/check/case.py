@@ -12,6 +12,9 @@ import torch
 NO_RELATION = "none"
 """The kind of the knob `relation` that asks for no second launch."""
 
+MEANINGFUL_VALUES = "normal"
+"""The kind of the knob `values`, where a family has it, whose errors mean something in absolute terms."""
+
 Tensors: TypeAlias = dict[str, torch.Tensor]
 Knob: TypeAlias = str | int | bool
 

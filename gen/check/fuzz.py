@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import hypothesis
 from hypothesis import HealthCheck, Phase
 
-from gen.check.case import Case
+from gen.check.case import MEANINGFUL_VALUES, Case
 from gen.check.metrics import Distance
 from gen.check.properties import Operation, PropertyError, check
 from gen.check.strategies import cases
@@ -48,7 +48,7 @@ def fuzz(
     def one(case: Case) -> None:
         distances = check(operation, case)
         report.examples += 1
-        if case.knobs.get("values", "normal") == "normal":
+        if case.knobs.get("values", MEANINGFUL_VALUES) == MEANINGFUL_VALUES:
             report.add(distances)
         on_example()
 

@@ -98,7 +98,7 @@ def launch(operation: Operation, inputs: Inputs, splits: int | None = None) -> t
         if not buffer.intact()
     ]
     for name, view in results.items():
-        missing = executor.unwritten(view)
+        missing = executor.unwritten(view) if view.numel() else 0
         if missing:
             faults.append(f"{name}: {missing} of {view.numel()} elements were never written")
     faults += [

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gen.check.case import Case
+from gen.check.case import MEANINGFUL_VALUES, Case
 from gen.pack.worker import Worker
 from gen.run import RunError
 
@@ -51,7 +51,7 @@ def check_entry(worker: Worker, entry: dict[str, Any]) -> dict[str, Any]:
             print(f"error: {answer['failure']}", file=sys.stderr, flush=True)
             continue
         result["passed"] += 1
-        if case.knobs.get("values", "normal") == "normal":
+        if case.knobs.get("values", MEANINGFUL_VALUES) == MEANINGFUL_VALUES:
             for output, measured in answer["distances"].items():
                 result["worst_rms"][output] = max(result["worst_rms"].get(output, 0.0), measured["rms"])
     result["seconds"] = round(time.perf_counter() - begin, 1)

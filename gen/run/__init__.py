@@ -58,6 +58,8 @@ def run(
     undefined = written - {name for name, buffer in plan.scratch.items() if buffer.zeroed}
     executor.begin()
     for launch in plan.launches:
+        if 0 in launch.grid:
+            continue  # no work, and CUDA refuses an empty grid
         kernel = compiled.kernels[launch.kernel]
         taken = {parameter.name: named[parameter.name] for parameter in kernel.parameters}
         executor.launch(kernel, launch, taken, written, undefined)

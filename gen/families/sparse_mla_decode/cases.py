@@ -69,6 +69,7 @@ def must_test(spec: Spec) -> dict[str, Case]:
         "wide_page_stride": case(stride="wide"),
         "page_of_one": case(page=1),
         "page_of_69": case(page=69, stride="unpadded"),
+        "no_tokens": case(0),
         "no_columns": case(2, width=0),
         "one_column": case(width=1),
         "whole_tile": case(width=keys),
@@ -213,7 +214,8 @@ def related(spec: Spec, inputs: Inputs, relation: str, seed: int) -> Relation:
         last = {
             name: t[-1:] for name, t in inputs.tensors.items() if t.shape[0] == tokens and _per_token(name)
         }
-        return Relation(inputs.with_tensors({"tokens": 1}, **last), tokens - 1)
+        count = min(tokens, 1)
+        return Relation(inputs.with_tensors({"tokens": count}, **last), tokens - count)
     for name in caches(spec):
         indices = inputs.tensors[f"{name}_indices"]
         if relation == "permute_keys":

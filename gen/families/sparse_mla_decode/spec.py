@@ -23,7 +23,7 @@ Tolerance = Annotated[float, Field(ge=0.0, le=1.0)]
 class Shapes(Section):
     """Sizes of one launch."""
 
-    tokens: Annotated[Size, Within(1, INT32_MAX)]
+    tokens: Annotated[Size, Within(0, INT32_MAX)]
     """Query tokens, batch and draft positions together."""
     heads: Annotated[int, Within(8, 128, step=8)]
     """Query heads on this GPU."""
