@@ -42,9 +42,13 @@ _LIMITS = {
 
 @dataclass
 class Cuda:
-    """Launches on the card `cuda:<index>`, waiting for each so that a fault has its kernel's name."""
+    """Launches on the card `cuda:<index>`, on torch's current stream.
+
+    With `wait` each launch is waited for, so that a fault has its kernel's name.
+    """
 
     index: int = 0
+    wait: bool = True
     _functions: dict[bytes, Any] = field(default_factory=dict)
 
     @property
@@ -97,7 +101,7 @@ class Cuda:
         written: frozenset[str],
         undefined: frozenset[str],
     ) -> None:
-        """Launch once and wait. Raises RunError where the driver refuses or the kernel faults."""
+        """Launch once. Raises RunError where the driver refuses or, if waited for, the kernel faults."""
         with torch.cuda.device(self.index):
             function = self._function(kernel)
             values = [_packed(arguments[p.name], p.type) for p in kernel.parameters]
@@ -110,7 +114,8 @@ class Cuda:
                 ),
                 f"{kernel.name}: the launch with grid {launch.grid} was refused",
             )
-            _check(driver.cuStreamSynchronize(stream), f"{kernel.name}: the kernel faulted")
+            if self.wait:
+                _check(driver.cuStreamSynchronize(stream), f"{kernel.name}: the kernel faulted")
 
     def unwritten(self, array: torch.Tensor) -> int:
         """Elements whose every byte is 0xFF, as before the launch; no arithmetic gives that NaN."""

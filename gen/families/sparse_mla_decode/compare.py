@@ -20,6 +20,10 @@ P_ROUNDING = 2.0**-7
 """Bound, relative to Σ p |v|, on the cost of rounding each probability to bf16 (2^-8), doubled."""
 
 
+OUTPUTS = ("out", "lse")
+"""Names of the outputs, in the order in which a call returns them."""
+
+
 def outputs(spec: Spec, inputs: Inputs) -> dict[str, Scratch]:
     """`out` bf16 [tokens, heads, d_v] and `lse` fp32 [tokens, heads]."""
     rows = (inputs.sizes["tokens"], spec.shapes.heads)
