@@ -1,4 +1,4 @@
-"""Profiles of hypothesis: `ci` draws the same examples every time, `long` many new ones."""
+"""Profiles of hypothesis: `ci` draws the same examples every time, `long` many new ones; the option --on."""
 
 import os
 
@@ -12,3 +12,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("long", max_examples=1000, deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser):
+    text = "what executes the kernels of tests/kernels: interpreter, or cuda for this machine's card"
+    parser.addoption("--on", choices=("interpreter", "cuda"), default="interpreter", help=text)

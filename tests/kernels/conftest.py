@@ -1,14 +1,20 @@
 """Compiled operations for the property tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jinja2
 import pytest
+from specs_under_test import SPECS
 
 from gen import device, families
-from gen.check.properties import Operation
+from gen.check.case import Case
+from gen.check.on_cuda import card_arch
+from gen.check.properties import Operation, check
 from gen.compile import compile_source
+from gen.pack.worker import Worker
+from gen.pack.write import write_pack
+from gen.pipeline import build, prepare
 from gen.render import render, template_folder, write
 from gen.run.interpreter import Interpreter
 from gen.spec import load
@@ -38,3 +44,26 @@ def operation(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Operati
         return made[path, edits]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def checked(
+    request: pytest.FixtureRequest,
+    operation: Callable[..., Operation],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[Path, Case], None]]:
+    """`checked(path, case)`: every property of a case of a spec, where --on says."""
+    if request.config.getoption("--on") == "interpreter":
+        yield lambda path, case: check(operation(path), case) and None
+        return
+    folder, built = tmp_path_factory.mktemp("pack"), []
+    build(prepare(SPECS), folder / "sources", arch=card_arch(), on_done=lambda *pair: built.append(pair))
+    write_pack(built, folder, examples=0, seed=0)
+    worker = Worker(folder)
+
+    def on_card(path: Path, case: Case) -> None:
+        failure = worker.check(load(path).name, case)["failure"]
+        assert not failure, failure
+
+    yield on_card
+    worker.stop()

@@ -1,14 +1,12 @@
-"""Every spec, shipped or for tests only, has every property on the interpreter."""
+"""Every spec, shipped or for tests only, has every property: `--on` the interpreter or a card."""
 
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 from specs_under_test import SPECS
 
 from gen import families
-from gen.check.properties import check
 from gen.check.strategies import cases
 from gen.plan import SHARED_BYTES_PER_BLOCK
 from gen.spec import load
@@ -26,19 +24,18 @@ def _must_test() -> list:
 
 
 @pytest.mark.parametrize(("path", "name"), _must_test())
-def test_must_test_cases(operation, path: Path, name: str):
-    tested = operation(path)
-    check(tested, tested.family.must_test(tested.spec)[name])
+def test_must_test_cases(checked, path: Path, name: str):
+    spec = load(path)
+    checked(path, families.module(spec.family).must_test(spec)[name])
 
 
 @BY_NAME
-def test_drawn_cases(operation, path: Path):
-    tested = operation(path)
+def test_drawn_cases(checked, path: Path):
+    spec = load(path)
 
-    @settings()
-    @given(st.data())
-    def run(data):
-        check(tested, data.draw(cases(tested.spec, tested.family)))
+    @given(cases(spec, families.module(spec.family)))
+    def run(case):
+        checked(path, case)
 
     run()
 
