@@ -1,8 +1,9 @@
-"""ldmatrix, stmatrix and movmatrix: 8-row matrices across the lanes of a warp."""
+"""ldmatrix, stmatrix and movmatrix: matrices with rows of 16 bytes across the lanes of a warp."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,31 +41,58 @@ _PACKINGS: dict[str, tuple[int, Callable[[Array], Array]]] = {
 """Bytes of a row that hold its 16 elements, the rest being padding, and how they spread to bytes."""
 
 
-def _matrix_form(c: Context) -> tuple[str, int, bool]:
-    """(space, matrices, transposed) of an ldmatrix or stmatrix with rows of 16 bytes."""
+@dataclass(frozen=True)
+class _Form:
+    """What the modifiers of an ldmatrix or stmatrix say: `rows` is the rows of memory a matrix has."""
+
+    space: str
+    count: int
+    rows: int
+    element: int
+    transposed: bool
+    packing: str = ""
+
+    @property
+    def registers(self) -> int:
+        """Registers of a lane: one holds four bytes of eight rows' worth."""
+        return self.count * self.rows // 8
+
+
+def _form(c: Context, store: bool) -> _Form:
+    """The forms that PTX has: m8n8.b16; ldmatrix m8n16, unpacked to bytes, and m16n16; stmatrix m16n8."""
     modifiers = c.modifiers
-    modifiers.flag("sync", "aligned", "m8n8", "b16")
+    modifiers.flag("sync", "aligned")
+    shape = modifiers.pick("m8n8", "m16n8") if store else modifiers.pick("m8n8", "m8n16", "m16n16")
     count = int(modifiers.pick("x1", "x2", "x4")[1:])
     transposed = modifiers.flag("trans")
     space = take_space(modifiers)
+    packing = ""
+    if shape == "m8n8":
+        modifiers.flag("b16")
+    elif shape == "m8n16" or not modifiers.flag("b8"):
+        modifiers.flag("b8x16")
+        packing = modifiers.pick(*_PACKINGS)
     modifiers.done()
+    whole = shape in ("m8n8", "m8n16")
+    if not (transposed or whole) or (transposed and shape == "m8n16") or (shape == "m16n16" and count == 4):
+        raise c.instruction.error(f"{shape} has no such form")
     c.translation.shared_widths.add(4)
-    return space, count, transposed
+    return _Form(space, count, 8 if store or whole else 16, 2 if shape == "m8n8" else 1, transposed, packing)
 
 
-def _rows(m: State, c: Context, space: str, count: int, address: Array) -> tuple[Lanes, Array]:
-    """(the lanes that give row addresses, offsets [warps · count · 8] of the rows in shared storage).
+def _rows(m: State, c: Context, form: _Form, address: Array) -> tuple[Lanes, Array]:
+    """(the lanes that give row addresses, offsets [warps · count · rows] of the rows in shared storage).
 
-    Lanes 8i..8i+7 of a warp address the rows of matrix i.
+    The first lanes of a warp address the rows of matrix 0, the next those of matrix 1, and so on.
     """
-    lanes = m.lanes
-    if count == 4:
+    lanes, needed = m.lanes, form.count * form.rows
+    if needed == 32:
         givers = lanes
     else:
-        givers = lanes.where((lanes.ids & 31) < 8 * count)
-        address = address.reshape(-1, 32)[:, : 8 * count].reshape(-1)
+        givers = lanes.where((lanes.ids & 31) < needed)
+        address = address.reshape(-1, 32)[:, :needed].reshape(-1)
     m.select(givers)
-    if space == GENERIC:
+    if form.space == GENERIC:
         kind = classify(m, address)
         if kind != SHARED:
             m.fault("unsupported address", c.instruction, 0, "matrix rows must be in shared memory")
@@ -73,59 +101,70 @@ def _rows(m: State, c: Context, space: str, count: int, address: Array) -> tuple
 
 
 def ldmatrix(c: Context) -> Op:
-    """ldmatrix m8n8.b16 and m8n16.b8x16: lane 4r+k of register i gets bytes 4k… of row r of matrix i."""
+    """ldmatrix: lane 4r+k gets bytes 4k… of row r of each matrix; transposed, of column r.
+
+    A transposed 16×16 matrix of bytes takes two registers, the second for columns 8 to 15.
+    """
     c.need(2)
-    packing = c.modifiers.pick(*_PACKINGS) if c.modifiers.flag("m8n16") & c.modifiers.flag("b8x16") else ""
-    stored = _PACKINGS[packing][0] if packing else _ROW_BYTES
-    space, count, transposed = _matrix_form(c)
+    form = _form(c, store=False)
+    stored = _PACKINGS[form.packing][0] if form.packing else _ROW_BYTES
     address, ins = c.address(c.operands[1]), c.instruction
     outs = [c.destination(o, "b32").index for o in c.vector(c.operands[0])]
-    if len(outs) != count:
-        raise ins.error(f"{count} destinations expected")
+    if len(outs) != form.registers:
+        raise ins.error(f"{form.registers} destinations expected")
     words_of_row = 4 * np.arange(stored // 4)
     pieces = [(0, 8), (8, 4)] if stored == 12 else [(0, stored)]
 
     def run(m: State) -> None:
         lanes = m.lanes
-        givers, offset = _rows(m, c, space, count, address(m))
+        givers, offset = _rows(m, c, form, address(m))
         who = m.row_of[givers.index]
         for first, size in pieces:
             m.shared.read(m, ins, offset + first, size, who)
         m.select(lanes)
         words = HOST.load((m.shared.start + offset)[:, None] + words_of_row, 4)
-        if packing:
-            words = _PACKINGS[packing][1](words)
-        matrices = words.reshape(-1, count, 8, 4)
-        if transposed:
-            elements = matrices.view(np.uint16).swapaxes(2, 3)
+        if form.packing:
+            words = _PACKINGS[form.packing][1](words)
+        matrices = words.reshape(-1, form.count, form.rows, 4)
+        if form.transposed:
+            elements = matrices.view(np.uint16 if form.element == 2 else np.uint8).swapaxes(2, 3)
             matrices = np.ascontiguousarray(elements).view(np.uint32)
+        registers = matrices.reshape(-1, form.registers, 32)
         read = m.counters.bytes_read
         read[SHARED] = read.get(SHARED, 0) + stored * len(offset)
         v, s = m.v["u32"], m.sel
         for i, index in enumerate(outs):
-            v[index][s] = matrices[:, i].reshape(-1)
+            v[index][s] = registers[:, i].reshape(-1)
 
     return run
 
 
 def stmatrix(c: Context) -> Op:
-    """stmatrix.m8n8.b16: the inverse of ldmatrix."""
+    """stmatrix: m8n8.b16 is the inverse of ldmatrix.
+
+    m16n8.b8 stores the transpose of a 16×8 matrix of bytes that lies in registers as an mma accumulator does:
+    lane 4g+l holds rows g and g+8, columns 2l and 2l+1 (CUTLASS `copy_traits_sm100.hpp`, SM100_U8x4_STSM_T).
+    """
     c.need(2)
-    space, count, transposed = _matrix_form(c)
+    form = _form(c, store=True)
     address, ins = c.address(c.operands[0]), c.instruction
     sources = [c.source(o, "b32").index for o in c.vector(c.operands[1])]
-    if len(sources) != count:
-        raise ins.error(f"{count} sources expected")
+    if len(sources) != form.count:
+        raise ins.error(f"{form.count} sources expected")
 
     def run(m: State) -> None:
         lanes = m.lanes
         v, s = m.v["u32"], m.sel
         matrices = np.stack([v[i][s].reshape(-1, 8, 4) for i in sources], axis=1)
-        if transposed:
-            elements = matrices.view(np.uint16).swapaxes(2, 3)
-            matrices = np.ascontiguousarray(elements).view(np.uint32)
+        if form.element == 1:
+            halves = matrices.view(np.uint8).reshape(-1, form.count, 8, 4, 2, 2)  # [g, l, row half, column]
+            elements = halves.transpose(0, 1, 3, 5, 4, 2)
+            matrices = np.ascontiguousarray(elements).reshape(-1, form.count, 8, 16).view(np.uint32)
+        elif form.transposed:
+            pairs = matrices.view(np.uint16).swapaxes(2, 3)
+            matrices = np.ascontiguousarray(pairs).view(np.uint32)
         rows = matrices.reshape(-1, 4)
-        givers, offset = _rows(m, c, space, count, address(m))
+        givers, offset = _rows(m, c, form, address(m))
         where = m.shared.start + offset
 
         def same() -> Array:
