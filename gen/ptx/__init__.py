@@ -4,5 +4,6 @@ from gen.ptx.errors import Fault, PtxError
 from gen.ptx.kernel import Kernel, Module
 from gen.ptx.memory import Memory, Undefined
 from gen.ptx.report import Report
+from gen.ptx.tensormap import TensorMap
 
-__all__ = ["Fault", "Kernel", "Memory", "Module", "PtxError", "Report", "Undefined"]
+__all__ = ["Fault", "Kernel", "Memory", "Module", "PtxError", "Report", "TensorMap", "Undefined"]

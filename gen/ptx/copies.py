@@ -23,6 +23,7 @@ class Copy:
     size: int
     words: list[Array]
     time: int | None = None
+    bulk: bool = False
 
 
 class AsyncCopies:
@@ -77,7 +78,7 @@ class AsyncCopies:
 
     @staticmethod
     def _land(m: State, copy: Copy) -> None:
-        m.shared.land_copy(copy.offset, copy.size, m.row_of[copy.lanes], copy.words)
+        m.shared.land_copy(copy.offset, copy.size, m.row_of[copy.lanes], copy.words, None, bulk=False)
 
 
 def _part(copy: Copy, mask: Array) -> Copy:

@@ -17,9 +17,10 @@ class PtxError(Exception):
 class Fault(PtxError):  # noqa: N818
     """A mistake of the running kernel.
 
-    `kind` is one of "out of bounds", "misaligned", "uninitialized read", "pending copy", "data race",
-    "non-converged", "deadlock", "no progress", "trap", "read-only" and "unsupported address"; `block` and
-    `thread` are the (x, y, z) of the first thread at fault, or None where the fault belongs to many.
+    `kind` is one of "out of bounds", "misaligned", "uninitialized read", "pending copy", "missing proxy
+    fence", "mbarrier misuse", "tensor map", "data race", "non-converged", "deadlock", "no progress", "trap",
+    "read-only" and "unsupported address"; `block` and `thread` are the (x, y, z) of the first thread at
+    fault, or None where the fault belongs to many.
     """
 
     def __init__(

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gen.ptx.arrays import DTYPES, Array
+from gen.ptx.arguments import marshal
+from gen.ptx.arrays import Array
 from gen.ptx.errors import PtxError
 from gen.ptx.machine import Machine, Run
-from gen.ptx.memory import Allocation, GlobalMemory, Memory, Undefined, span_of
+from gen.ptx.memory import Allocation, GlobalMemory, Memory, span_of
 from gen.ptx.parser import parse
-from gen.ptx.program import link, parameter_layout
+from gen.ptx.program import link
 from gen.ptx.report import Counters, Report
 from gen.ptx.schedule import Scheduler
 from gen.ptx.state import State, register_bytes
@@ -112,10 +113,6 @@ class Kernel:
     def _undefined_reads(self) -> list[str]:
         return undefined_reads(self.translation)
 
-    @cached_property
-    def _layout(self) -> tuple[dict[str, int], int]:
-        return parameter_layout(self._function)
-
     def launch(
         self,
         grid: Sequence[int],
@@ -132,7 +129,8 @@ class Kernel:
         """Runs the kernel on the CPU; arrays among `args` are updated in place.
 
         grid, block: up to three sizes. args: CPU tensors or NumPy arrays (any strides; only their own
-        elements are accessible), `Undefined(array)`, numbers, bytes for structs, or None for a null pointer.
+        elements are accessible), `Undefined(array)`, `TensorMap`s, numbers, bytes for structs, or None for a
+        null pointer.
         shared_bytes: dynamic shared memory a block. written: positions of the arguments the kernel may
         write (None: all). memory: carries what was written of Undefined buffers over several launches.
         budget: bytes of host memory for the blocks that run at once; more blocks can wait for each other, but
@@ -146,7 +144,8 @@ class Kernel:
         self._check_launch(threads, args, shared_bytes)
         memory = memory or Memory()
         heap = GlobalMemory()
-        parameters = self._marshal(args, heap, memory, None if written is None else set(written))
+        allowed = None if written is None else set(written)
+        parameters = marshal(self._function, args, heap, memory, allowed)
         heap.allocations += self._module.allocations
         counters = Counters(warnings=dict.fromkeys(self._undefined_reads))
         machine = Machine(self.translation, self._runs, spin_limit, step_limit)
@@ -193,53 +192,6 @@ class Kernel:
         per_block = warps * 32 * (register_bytes(self.translation) + 64)
         per_block += shared + granules * (_GRANULE_SHADOW_BYTES + 4 * warps)
         return max(1, budget // per_block)
-
-    def _marshal(
-        self, args: Sequence[Any], heap: GlobalMemory, memory: Memory, written: set[int] | None
-    ) -> Array:
-        """The parameter buffer; registers the arrays as allocations."""
-        offsets, size = self._layout
-        buffer = np.zeros(size + 32, np.uint8)
-        start = -buffer.ctypes.data % 16
-        buffer = buffer[start : start + size]
-        for i, (argument, parameter) in enumerate(zip(args, self._function.parameters, strict=True)):
-            name = f"argument {i}"
-            at = offsets[parameter.name]
-            data = _scalar_bytes(argument, parameter, name)
-            if data is None:
-                undefined = isinstance(argument, Undefined)
-                array = argument.array if undefined else argument
-                span = span_of(array)
-                if parameter.size != 8:
-                    raise PtxError(f"{self.name}: {name} is an array, the parameter is {parameter.type}")
-                if span.end > span.start:
-                    state = memory.shadow(array, span, create=undefined)
-                    heap.allocations.append(Allocation(name, span, state, written is None or i in written))
-                data = span.pointer.to_bytes(8, "little")
-            buffer[at : at + parameter.size] = np.frombuffer(data, np.uint8)
-        heap.allocations.append(Allocation("the parameters", span_of(buffer), None, False))
-        return buffer
-
-
-def _scalar_bytes(argument: Any, parameter: Variable, name: str) -> bytes | None:
-    """A number, None or bytes as the parameter's bytes; None for anything else (an array)."""
-    if argument is None:
-        return bytes(parameter.size)
-    if isinstance(argument, bytes | bytearray):
-        if len(argument) != parameter.size:
-            raise PtxError(f"{name}: {len(argument)} bytes for a parameter of {parameter.size}")
-        return bytes(argument)
-    if not isinstance(argument, bool | int | float | np.generic):
-        return None
-    kind = parameter.type
-    if kind in ("f32", "f64"):
-        return bytes(np.asarray(argument, DTYPES[kind]).tobytes())
-    if isinstance(argument, float | np.floating):
-        raise PtxError(f"{name}: the float {argument} for a parameter of type {kind}")
-    value, bits = int(argument), 8 * parameter.size
-    if not -(1 << (bits - 1)) <= value < 1 << bits:
-        raise PtxError(f"{name}: {value} does not fit the parameter type {kind}")
-    return (value & ((1 << bits) - 1)).to_bytes(parameter.size, "little")
 
 
 def _dim3(what: str, sizes: Sequence[int]) -> Dim3:

@@ -6,7 +6,7 @@ import re
 import struct
 from functools import lru_cache
 
-from gen.ptx.syntax import Address, Immediate, Name, Operand, Vector
+from gen.ptx.syntax import Address, Immediate, Name, Operand, TensorAddress, Vector
 
 _NAME = re.compile(r"[%A-Za-z_$][\w$%.]*$")
 _INTEGER = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)U?$")
@@ -73,8 +73,12 @@ def parse_operand(text: str) -> Operand:
 
 
 def _address(text: str) -> Operand:
-    if "," in text or "{" in text:
-        raise ValueError(f"tensor coordinates as in {text!r} are not implemented")
+    if "," in text:
+        parts = split_operands(text[1:-1].strip())
+        where, place = parse_operand(f"[{parts[0]}]"), parse_operand(parts[1])
+        if len(parts) != 2 or not isinstance(where, Address) or not isinstance(place, Vector):
+            raise ValueError(f"cannot read the tensor address {text!r}")
+        return TensorAddress(where, place.items)
     match = _ADDRESS.match(text)
     if not match:
         raise ValueError(f"cannot read the address {text!r}")

@@ -59,7 +59,9 @@ class Machine:
                 break
         body = range(start, stop)
         syncs = [p for p in body if p in t.sync_masks]
-        return Run(start, stop, t.ops[start:stop], end, syncs, any(p in t.spinning for p in body))
+        return Run(
+            start, stop, t.ops[start:stop], end, syncs, any(p in t.spinning for p in range(start, stop + 1))
+        )
 
     def execute(self, m: State) -> None:
         """Runs one batch to its end. Raises `Fault`."""

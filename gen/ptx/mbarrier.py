@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from gen.ptx.copies import Copy
     from gen.ptx.state import State
 
+COUNT_LIMIT = (1 << 20) - 1
+"""Largest arrival count and magnitude of the transaction count (PTX ISA, contents of the mbarrier object)."""
+
 
 @dataclass(slots=True)
 class MBarrier:
@@ -40,7 +43,7 @@ class MBarriers:
 
     def create(self, m: State, offset: int, count: int) -> None:
         """mbarrier.init."""
-        self.objects[offset] = MBarrier(count, count, np.zeros(m.warps, np.int32))
+        self.objects[offset] = MBarrier(count, count, np.zeros(2 * m.warps, np.int32))
 
     def arrive(self, m: State, barrier: MBarrier, row: int, count: int) -> None:
         """`count` arrivals by a warp; what it did before is released to those who wait."""
@@ -77,7 +80,9 @@ class MBarriers:
     def observe(m: State, barrier: MBarrier, row: int) -> None:
         """A warp saw a completed phase: its copies have landed, and it is ordered after all arrivals."""
         for copy in barrier.landing:
-            m.shared.land_copy(copy.offset, copy.size, m.row_of[copy.lanes], copy.words, copy.time)
+            m.shared.land_copy(
+                copy.offset, copy.size, m.row_of[copy.lanes], copy.words, copy.time, bulk=copy.bulk
+            )
         barrier.landing = []
         if barrier.released is not None:
             m.shared.clock[row] = np.maximum(m.shared.clock[row], barrier.released)

@@ -11,8 +11,10 @@ from gen.ptx.arrays import Array
 from gen.ptx.errors import PtxError
 
 if TYPE_CHECKING:
+    from gen.ptx.pending import PendingWrite
     from gen.ptx.state import State
     from gen.ptx.syntax import Instruction
+    from gen.ptx.tensormap import TensorMap
 
 _SHADOW_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _ALL_WRITTEN = 0x0101010101010101
@@ -141,9 +143,15 @@ class Allocation:
 
 @dataclass
 class GlobalMemory:
-    """The allocations of a launch."""
+    """The allocations of a launch, its tensor maps by number, and what bulk stores are about to change.
+
+    `keep` holds memory that the launch itself made.
+    """
 
     allocations: list[Allocation] = field(default_factory=list)
+    tensor_maps: list[TensorMap] = field(default_factory=list)
+    pending: list[PendingWrite] = field(default_factory=list)
+    keep: list[Array] = field(default_factory=list)
 
     def check(
         self, m: State, ins: Instruction, address: Array, size: int, *, read: bool, write: bool
@@ -154,6 +162,8 @@ class GlobalMemory:
         if bad.any():
             k = int(np.flatnonzero(bad)[0])
             m.fault("misaligned", ins, k, f"address {int(address[k]):#x} is not a multiple of {size} bytes")
+        if self.pending:
+            self._check_pending(m, ins, address, size, atomic=read and write)
         for allocation in self.allocations:
             span = allocation.span
             if span.start <= low and high + size <= span.end and not span.outer:
@@ -168,6 +178,20 @@ class GlobalMemory:
         if left.any():
             k = int(np.flatnonzero(left)[0])
             m.fault("out of bounds", ins, k, self.describe_miss(int(address[k]), size))
+
+    def _check_pending(self, m: State, ins: Instruction, address: Array, size: int, *, atomic: bool) -> None:
+        for store in self.pending:
+            touched = store.overlap(address, size) if not (atomic and store.reduces) else np.zeros(1, bool)
+            if touched.any():
+                k = int(np.flatnonzero(touched)[0])
+                m.fault(
+                    "pending copy",
+                    ins,
+                    k,
+                    f"address {int(address[k]):#x} is the target of a bulk store in flight; the thread that "
+                    "issued it must execute cp.async.bulk.wait_group (without .read), and a barrier or "
+                    "flag must order this access after that",
+                )
 
     def _touch(
         self,

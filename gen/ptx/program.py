@@ -10,7 +10,18 @@ import re
 from dataclasses import dataclass, field
 
 from gen.ptx.errors import PtxError
-from gen.ptx.syntax import Address, Function, Instruction, Label, ModuleText, Name, Operand, Variable, Vector
+from gen.ptx.syntax import (
+    Address,
+    Function,
+    Instruction,
+    Label,
+    ModuleText,
+    Name,
+    Operand,
+    TensorAddress,
+    Variable,
+    Vector,
+)
 
 SHARED_BASE = 1024
 """Shared-space address of the first byte: the hardware keeps the first KiB for itself."""
@@ -171,6 +182,8 @@ class _Linker:
 def _names(operands: tuple[Operand, ...]) -> list[str]:
     out = []
     for operand in operands:
+        if isinstance(operand, TensorAddress):
+            operand = operand.map
         if isinstance(operand, Vector):
             out += _names(operand.items)
         elif isinstance(operand, Name):

@@ -4,7 +4,8 @@ Happens-before is tracked with one vector clock a warp. `clock[b · warps + u, w
 that warp u of block b is ordered after; barriers join the rows of their participants and advance their own
 entries. Every *granule* (the smallest access of the entry) remembers the time and warp of its last write and,
 for each warp, the time of its last read. An access races with an earlier one whose time exceeds the clock
-(FastTrack, PLDI 2009).
+(FastTrack, PLDI 2009). A second half of each row, `clock[r, warps + w]`, is the latest time of warp w whose
+writes a proxy fence made visible to the async proxy; it travels along with the first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gen.ptx.arrays import HOST, Array
+from gen.ptx.errors import PtxError
 from gen.ptx.program import SHARED_BASE
 
 if TYPE_CHECKING:
@@ -24,13 +26,15 @@ if TYPE_CHECKING:
 
 UNWRITTEN, PENDING = -1, -2
 _STRONG = 32  # flag in a stamp: written by an atomic, volatile or synchronizing access
-_TIME_SHIFT = 6
+ASYNC = 64  # flag in a stamp: written by the async proxy
+TIME_SHIFT = 7
+_TIME_LIMIT = 1 << (31 - TIME_SHIFT)
 
 
 _WIDE = {1: np.int32, 2: np.int64, 4: np.complex128}
 
 
-def _take(granules: Array, rows: Array, per: int) -> Array:
+def take(granules: Array, rows: Array, per: int) -> Array:
     """Rows of `per` consecutive int32, [n, per]."""
     return granules.reshape(-1, per).take(rows, axis=0, mode="wrap")
 
@@ -58,7 +62,7 @@ class SharedMemory:
         self.stamp = np.full(granules, UNWRITTEN, np.int32)
         self.reads = np.zeros((warps, granules), np.int32)
         self.owner = np.zeros(granules, np.int32)
-        self.clock = np.zeros((blocks * warps, warps), np.int32)
+        self.clock = np.zeros((blocks * warps, 2 * warps), np.int32)
         self.now = 1
         self.own = np.ones(blocks * warps, np.int32)
         self.clock[np.arange(blocks * warps), np.arange(blocks * warps) % warps] = 1
@@ -80,28 +84,33 @@ class SharedMemory:
     def join_blocks(self, blocks: Array) -> None:
         """`join` of all warps of each of several blocks, at once."""
         warp = np.arange(self.warps)
-        clock = self.clock.reshape(-1, self.warps, self.warps)
+        clock = self.clock.reshape(-1, self.warps, 2 * self.warps)
         clock[blocks] = clock[blocks].max(1, keepdims=True)
-        self.now += 1
+        self._tick()
         self.own.reshape(-1, self.warps)[blocks] = self.now
         clock[blocks[:, None], warp, warp] = self.now
 
     def advance(self, participants: Array) -> None:
         """Starts a new time for these warps, so that what they do next is not ordered by earlier barriers."""
-        self.now += 1
+        self._tick()
         self.own[participants] = self.now
         self.clock[participants, participants % self.warps] = self.now
 
+    def _tick(self) -> None:
+        self.now += 1
+        if self.now >= _TIME_LIMIT:
+            raise PtxError(f"more than {_TIME_LIMIT} synchronizations in one batch; launch fewer blocks")
+
     def settle(self, running: Array) -> None:
         """Recomputes `settled` after a round of joins, from the warps that still run (bool, a row each)."""
-        others = self.clock.copy()
+        others = self.clock[:, : self.warps].copy()
         rows = np.arange(len(others))
         others[rows, rows % self.warps] = np.iinfo(np.int32).max
         self.settled = int(others[running].min(initial=self.now))
 
     # -- accesses; `offset` counts from the first block's first byte, `who` is the warp row of each access --
 
-    def _rows(self, offset: Array, size: int) -> tuple[Array, int]:
+    def rows(self, offset: Array, size: int) -> tuple[Array, int]:
         """(row, granules a row) of aligned accesses of a power of two bytes."""
         per = max(size >> self.shift, 1)
         return offset >> (self.shift + per.bit_length() - 1), per
@@ -110,14 +119,14 @@ class SharedMemory:
         self, m: State, ins: Instruction, offset: Array, size: int, who: Array, strong: bool = False
     ) -> None:
         """Checks and records reads."""
-        rows, per = self._rows(offset, size)
-        stamps = _take(self.stamp, rows, per)
+        rows, per = self.rows(offset, size)
+        stamps = take(self.stamp, rows, per)
         if stamps.min() < 0:
             self._unreadable(m, ins, stamps)
         if self.warps == 1:
             return
-        if stamps.max() >> _TIME_SHIFT > self.settled:
-            times, writers = stamps >> _TIME_SHIFT, stamps & 31
+        if stamps.max() >> TIME_SHIFT > self.settled:
+            times, writers = stamps >> TIME_SHIFT, stamps & 31
             racy = times > self.clock[who[:, None], writers]
             if strong:
                 flagged = racy & (stamps & _STRONG > 0)
@@ -144,13 +153,13 @@ class SharedMemory:
         strong: bool = False,
     ) -> None:
         """Checks, performs (`store`) and records writes; `same` tells which lanes' bytes equal memory's."""
-        rows, per = self._rows(offset, size)
+        rows, per = self.rows(offset, size)
         self._check_write(m, ins, offset, rows, per, who, same, strong)
         order = np.arange(len(rows))
         self.owner[rows] = order
         overwritten = self.owner[rows] != order
         store()
-        mine = (self.own[who] << _TIME_SHIFT) | (who % self.warps)
+        mine = (self.own[who] << TIME_SHIFT) | (who % self.warps)
         if strong:
             mine |= _STRONG
         _put(self.stamp, rows, per, mine.astype(np.int32))
@@ -171,14 +180,16 @@ class SharedMemory:
         strong: bool,
     ) -> None:
         """Conflicts of writes with what came before."""
-        stamps = _take(self.stamp, rows, per)
+        if m.proxy.reading:
+            m.proxy.check_sources(m, ins, rows, per)
+        stamps = take(self.stamp, rows, per)
         if stamps.min() == PENDING:
             self._unreadable(m, ins, np.where(stamps == PENDING, stamps, 0))
         if self.warps == 1:
             return
-        if stamps.max() >> _TIME_SHIFT > self.settled:
+        if stamps.max() >> TIME_SHIFT > self.settled:
             # A negative stamp, of a granule nothing wrote, names no warp.
-            times, writers = stamps >> _TIME_SHIFT, np.where(stamps >= 0, stamps & 31, 0)
+            times, writers = stamps >> TIME_SHIFT, np.where(stamps >= 0, stamps & 31, 0)
             racy = (stamps >= 0) & (times > self.clock[who[:, None], writers])
             if strong:
                 racy &= stamps & _STRONG == 0
@@ -191,7 +202,7 @@ class SharedMemory:
                     ins, "several warps write the same value to a shared location without a barrier between"
                 )
         for warp in range(self.warps):
-            reads = _take(self.reads[warp], rows, per)
+            reads = take(self.reads[warp], rows, per)
             if reads.max() <= self.settled:
                 continue
             racy = reads > self.clock[who, warp][:, None]
@@ -231,8 +242,8 @@ class SharedMemory:
                 "pending copy",
                 ins,
                 i,
-                "touches shared memory that a cp.async is still filling; wait for its group "
-                "(cp.async.wait_group), then pass a barrier before other threads use it",
+                "touches shared memory that an asynchronous copy is still filling; wait for its group "
+                "(cp.async.wait_group) or its mbarrier's phase before using it",
             )
         m.fault(
             "uninitialized read",
@@ -260,17 +271,18 @@ class SharedMemory:
 
     def begin_copy(self, m: State, ins: Instruction, offset: Array, size: int, who: Array) -> None:
         """Marks destinations as pending; conflicts like a write."""
-        rows, per = self._rows(offset, size)
+        rows, per = self.rows(offset, size)
         never = np.zeros(len(rows), bool)
         self._check_write(m, ins, offset, rows, per, who, lambda: never, False)
         _put(self.stamp, rows, per, np.full(len(rows), PENDING, np.int32))
 
     def land_copy(
-        self, offset: Array, size: int, who: Array, words: list[Array], time: int | None = None
+        self, offset: Array, size: int, who: Array, words: list[Array], time: int | None, *, bulk: bool
     ) -> None:
-        """Writes the 32-bit words of finished copies, as of `time` (None: now)."""
-        rows, per = self._rows(offset, size)
+        """Writes the 32-bit words of finished copies, as of `time` (None: now); `bulk`: by async proxy."""
+        rows, per = self.rows(offset, size)
         for i, word in enumerate(words):
             HOST.store(self.start + offset + 4 * i, word, 4)
         times = self.own[who] if time is None else time
-        _put(self.stamp, rows, per, ((times << _TIME_SHIFT) | (who % self.warps)).astype(np.int32))
+        stamps = (times << TIME_SHIFT) | (who % self.warps) | (ASYNC if bulk else 0)
+        _put(self.stamp, rows, per, stamps.astype(np.int32))

@@ -9,11 +9,14 @@ import numpy as np
 
 from gen.ptx import specials
 from gen.ptx.arrays import DTYPES, VIEW_BYTES, Array
+from gen.ptx.bulk_groups import BulkGroups
+from gen.ptx.cluster import ClusterBarriers
 from gen.ptx.copies import AsyncCopies
 from gen.ptx.errors import Fault
 from gen.ptx.lanes import Lanes, RepeatedLane
 from gen.ptx.mbarrier import MBarriers
 from gen.ptx.program import SHARED_BASE, parameter_layout
+from gen.ptx.proxy import AsyncProxy
 from gen.ptx.shared import SharedMemory
 from gen.ptx.sync import BlockBarriers
 
@@ -78,6 +81,7 @@ class State:
         size = translation.program.static_shared_bytes + shared_bytes
         self.shared_size = size
         self.shared = SharedMemory(blocks, self.warps, size, translation.granule)
+        self.proxy = AsyncProxy(self.shared)
         self.shared_base = self.shared.start + self.block_of * self.shared.stride - SHARED_BASE
         local = -(-translation.program.local_bytes // 16) * 16
         self.local_size = local
@@ -86,7 +90,9 @@ class State:
         self.local_end = self.local_start + self.total * local
         self.local_base = self.local_start + lane * local
         self.barriers = BlockBarriers(blocks, self.warps)
+        self.cluster_barriers = ClusterBarriers(blocks, self.total)
         self.copies = AsyncCopies(self.total)
+        self.bulk_groups = BulkGroups(self.total)
         self.mbarriers = MBarriers()
         self.carry = np.zeros(self.total, bool)
         self.v = self._registers()

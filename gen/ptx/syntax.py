@@ -39,7 +39,15 @@ class Address:
     offset: int
 
 
-Operand = Name | Immediate | Vector | Address
+@dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """`[map, {coordinates}]`: the address of a tensor map, and a place in its tensor."""
+
+    map: Address
+    coordinates: tuple[Operand, ...]
+
+
+Operand = Name | Immediate | Vector | Address | TensorAddress
 
 
 @dataclass(slots=True)

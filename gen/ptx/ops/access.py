@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 SHARED, GLOBAL, LOCAL, GENERIC = "shared", "global", "local", "generic"
 
 
-def shared_offset(m: State, ins: Instruction, address: Array, size: int) -> Array:
-    """Shared-space addresses of the current lanes, checked, as offsets into the batch's storage."""
+def shared_offset(m: State, ins: Instruction, address: Array, size: int, *, by_threads: bool = True) -> Array:
+    """Shared-space addresses of the current lanes, checked, as offsets into the batch's storage.
+
+    Accesses `by_threads`, not those of copy engines, are sampled for bank conflicts.
+    """
     low, high = int(address.min()), int(address.max())
     first = m.shared_base[m.sel]
     inside = address - SHARED_BASE
@@ -45,7 +48,7 @@ def shared_offset(m: State, ins: Instruction, address: Array, size: int) -> Arra
             "misaligned", ins, k, f"shared address {int(address[k]):#x} is not a multiple of {size} bytes"
         )
     offset = address + (first - m.shared.start)
-    if m.sampling:
+    if m.sampling and by_threads:
         _sample(m, ins, offset, size)
     return np.asarray(offset)
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gen.ptx.arrays import DTYPES, HOST, VIEWS, Array
-from gen.ptx.numerics import half
 from gen.ptx.ops.access import GENERIC, LOCAL, SHARED, classify, shared_offset, to_space
-from gen.ptx.ops.emit import halves, join_halves
 from gen.ptx.ops.memory import take_hints, take_space
+from gen.ptx.ops.updates import OPERATIONS, Update, update_of
 
 if TYPE_CHECKING:
     from gen.ptx.context import Context
@@ -20,34 +19,6 @@ if TYPE_CHECKING:
     from gen.ptx.translation import Op, Slot
 
 _MANY = 32
-Update = Callable[..., Array]
-
-
-def _increment(old: Array, bound: Array) -> Array:
-    return np.where(old >= bound, np.zeros_like(old), old + np.ones_like(old))
-
-
-def _decrement(old: Array, bound: Array) -> Array:
-    return np.where((old == 0) | (old > bound), bound, old - np.ones_like(old))
-
-
-def _half_sum(kind: str) -> Update:
-    fmt = kind.removesuffix("x2")
-    if kind in ("f16", "bf16"):
-        return lambda old, b: half.arith("add", fmt, old, b)
-
-    def both(old: Array, b: Array) -> Array:
-        x, y = halves(old), halves(b)
-        return join_halves(half.arith("add", fmt, x[0], y[0]), half.arith("add", fmt, x[1], y[1]))
-
-    return both
-
-
-_UPDATES: dict[str, Any] = {
-    **{"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or},
-    **{"xor": np.bitwise_xor, "exch": lambda old, b: b, "cas": lambda old, b, c: np.where(old == b, c, old)},
-    **{"inc": _increment, "dec": _decrement},
-}
 
 
 def atomic(c: Context) -> Op:
@@ -56,11 +27,11 @@ def atomic(c: Context) -> Op:
     modifiers.flag("relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys", "noftz")
     take_hints(modifiers)
     space = take_space(modifiers)
-    name = modifiers.pick(*_UPDATES)
+    name = modifiers.pick(*OPERATIONS)
     count = int((modifiers.pick("v2", "v4", "v8") or "v1")[1:])
     kind = modifiers.type()
     modifiers.done()
-    update: Update = _half_sum(kind) if kind in ("f16", "bf16", "f16x2", "bf16x2") else _UPDATES[name]
+    update = update_of(name, kind)
     view = VIEWS["u" + kind[1:] if kind[0] == "b" and kind[1:].isdigit() else kind]
     operands = list(c.operands)
     outs: list[Slot] = []

@@ -1,4 +1,4 @@
-"""Branches, exits, barriers, fences and the instructions without effect."""
+"""Branches, exits and barriers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from gen.ptx.arrays import Array
 from gen.ptx.lanes import Lanes
+from gen.ptx.ops.cluster import cluster_barrier
 from gen.ptx.ops.emit import nothing
 from gen.ptx.sync import Resumption
 from gen.ptx.syntax import Immediate, Name, Operand
@@ -100,9 +101,11 @@ def ret(c: Context) -> Op:
 
 
 def _exit(m: State, lanes: Lanes) -> None:
+    m.bulk_groups.on_exit(m, lanes)
     m.live[m.sel] = False
     m.progress()
     m.barriers.on_exit(m)
+    m.cluster_barriers.check(m)
 
 
 def trap(c: Context) -> Op:
@@ -132,7 +135,7 @@ def barrier(c: Context) -> Op:
     modifiers = c.modifiers
     modifiers.flag("cta", "aligned")
     if c.instruction.opcode == "barrier" and modifiers.flag("cluster"):
-        raise c.instruction.error("clusters are not implemented")
+        return _split(c, cluster_barrier(c), c.position + 1)
     if modifiers.flag("warp"):
         source = c.source(c.operands[0], "u32")
         c.translation.sync_masks[c.position] = lambda m: m.v["u32"][source.index][m.sel]
@@ -203,13 +206,7 @@ def spin(c: Context) -> Op:
     return nothing
 
 
-def no_effect(c: Context) -> Op:
-    """Fences (memory is sequentially consistent here), hints and debugging instructions."""
-    return nothing
-
-
 TABLE: dict[str, Callable[[Context], Op]] = {
     **{"bra": bra, "brx": brx, "ret": ret, "exit": ret, "trap": trap},
     **{"bar": barrier, "barrier": barrier, "nanosleep": spin},
-    **dict.fromkeys(("membar", "fence", "brkpt", "pmevent", "griddepcontrol", "setmaxnreg"), no_effect),
 }

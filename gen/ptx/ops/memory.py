@@ -176,11 +176,11 @@ def st(c: Context) -> Op:
 
 
 def hint(c: Context) -> Op:
-    """Prefetches and cache hints: no effect."""
+    """Prefetches, of data and of tensor maps: no effect."""
     return nothing
 
 
 TABLE: dict[str, Callable[[Context], Op]] = {
     **{"ld": ld, "ldu": ld, "st": st},
-    **dict.fromkeys(("prefetch", "prefetchu", "applypriority", "discard", "createpolicy"), hint),
+    **dict.fromkeys(("prefetch", "prefetchu"), hint),
 }
