@@ -124,8 +124,8 @@ def test_what_is_no_case_is_a_value_error(text):
 
 
 WRONG_SIZES = [
-    ({"tokens": 0}, "tokens is 0; use an integer from 1 to 512"),
-    ({"tokens": 513}, "tokens is 513"),
+    ({"tokens": -1}, "tokens is -1; use an integer from 0 to 65536"),
+    ({"tokens": 65537}, "tokens is 65537"),
     ({"tokens": True}, "tokens is true"),
     ({"tokens": 1.0}, "tokens is 1.0"),
     ({"tokens": "1"}, "tokens is '1'"),

@@ -143,7 +143,7 @@ def test_launch_plan_without_a_split_needs_no_scratch():
     spec = FLASH.model_copy(update={"split": SplitWord.NONE})
     sizes = {name: bounds(getattr(spec.shapes, name))[1] for name in spec.shapes.model_fields_set - {"heads"}}
     launch = launch_plan(spec, sizes, device.load("rtx_pro_6000"))
-    assert [(part.kernel, part.grid) for part in launch.launches] == [("decode", (512, 2, 1))]
+    assert [(part.kernel, part.grid) for part in launch.launches] == [("decode", (65536, 2, 1))]
     assert launch.scratch == {}
     assert launch.splits.tiles_per_split == 128 // 32 + 8192 // 32
     assert plan(spec).kernels == ("decode",)

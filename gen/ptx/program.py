@@ -38,7 +38,7 @@ def ends_run(instruction: Instruction) -> bool:
 
 
 _INDEXED = re.compile(r"(.*?)(\d+)$")
-_ASSERTION = "__assertfail"  # what a failed assert() of CUDA C++ calls
+_HOST_CALLS = ("vprintf", "__assertfail")  # what printf() and a failed assert() of CUDA C++ call
 _INLINE_LIMIT = 200_000
 
 
@@ -158,9 +158,11 @@ class _Linker:
         callee = operands.pop(0) if operands else None
         arguments = operands[0].items if operands and isinstance(operands[0], Vector) else ()
         function = self.program.module.functions.get(callee.text) if isinstance(callee, Name) else None
-        if function and function.name == _ASSERTION:
-            trap = Instruction(instruction.line, instruction.text, None, "trap", (), ())
-            self.program.code.append(Placed(trap, frame))
+        if function and function.name in _HOST_CALLS:
+            if any(not isinstance(a, Name) or a.text not in frame.locals for a in arguments):
+                raise instruction.error("only .param variables can be passed")
+            inner_call = Instruction(instruction.line, instruction.text, None, function.name, (), arguments)
+            self.program.code.append(Placed(inner_call, frame))
             self.program.leaders.add(len(self.program.code))
             return
         if function is None or len(operands) > 1:

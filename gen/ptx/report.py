@@ -35,6 +35,8 @@ class Report:
     sampled_bank_conflicts: dict[int, int]
     seconds: float
     warnings: list[str]
+    messages: list[str] = field(default_factory=list)
+    """What printf wrote, in the order of execution."""
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Counters:
     bytes_written: dict[str, int] = field(default_factory=dict)
     conflicts: dict[int, int] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
 
     def ran(self, start: int, stop: int, threads: int, warps: int) -> None:
         """The instructions of positions start..stop−1 were executed by so many threads."""
@@ -85,6 +88,7 @@ class Counters:
             {line: n for line, n in sorted(self.conflicts.items()) if n},
             seconds,
             list(self.warnings),
+            self.messages,
         )
 
 

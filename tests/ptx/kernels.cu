@@ -1,5 +1,6 @@
 // Kernels that the interpreter's tests compile with nvcc; see test_compiled.py for what each must compute.
 #include <cassert>
+#include <cstdio>
 #include <cstdint>
 
 // Sum of n floats by one block: warp shuffles, then shared memory.
@@ -140,4 +141,10 @@ extern "C" __global__ void matmul_bf16(const uint16_t* A, const uint16_t* B, flo
     for (int n = 0; n < 8; ++n)
         for (int i = 0; i < 4; ++i)
             C[(warp * 16 + lane / 4 + i / 2 * 8) * 64 + n * 8 + lane % 4 * 2 + i % 2] = acc[n][i];
+}
+
+// Every kind of conversion.
+extern "C" __global__ void print_all(int n, float x) {
+    printf("%d of %d: %i|%#06x|%5.2f|%e|%s|%c|%lld|%% %*d|", threadIdx.x, n, -12, 255, x, x, "text", 'c',
+           123456789012LL, 1, 5);
 }

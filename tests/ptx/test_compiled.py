@@ -82,6 +82,14 @@ def test_failed_assertion(compiled: Module) -> None:
     with pytest.raises(Fault) as caught:
         compiled["check_positive"].launch((1,), (32,), [x])
     assert (caught.value.kind, caught.value.thread) == ("trap", (13, 0, 0))
+    assert "the assertion `x[threadIdx.x] >= 0` of " in str(caught.value)
+    assert "kernels.cu:" in str(caught.value)
+
+
+def test_printf(compiled: Module) -> None:
+    messages = compiled["print_all"].launch((1,), (3,), [7, 2.5]).messages
+    expected = "%d of 7: -12|0x00ff| 2.50|2.500000e+00|text|c|123456789012|%% 5|"
+    assert messages == [(expected % i).replace("%%", "%") for i in range(3)]
 
 
 def test_last_block_merges_and_module_state_survives_launches(compiled: Module) -> None:
