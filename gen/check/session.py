@@ -40,22 +40,33 @@ class _Task:
     shrink: bool
 
 
-_ticks: SimpleQueue[int] | None = None
+@dataclass(frozen=True)
+class _Shared:
+    """What a worker gets when it starts. Tasks are megabytes: sent through the pool's queue instead, they
+    would block its feeder, and with it the end of this process, when a worker dies before reading them."""
+
+    tasks: Sequence[_Task]
+    ticks: SimpleQueue[int]
 
 
-def _start(queue: SimpleQueue[int]) -> None:
-    global _ticks
-    _ticks = queue
+_shared: _Shared | None = None
+
+
+def _start(shared: _Shared) -> None:
+    global _shared
+    _shared = shared
     import torch
 
     torch.set_num_threads(1)
 
 
-def _fuzz(task: _Task) -> SpecResult:
+def _fuzz(index: int) -> SpecResult:
     from gen.check.fuzz import fuzz
     from gen.check.properties import Operation, PropertyError, check
     from gen.run.interpreter import Interpreter
 
+    assert _shared
+    task, ticks = _shared.tasks[index], _shared.ticks
     begin = time.perf_counter()
     operation = Operation(task.spec, task.compiled, Interpreter(), task.device)
     if task.case is not None:
@@ -64,13 +75,12 @@ def _fuzz(task: _Task) -> SpecResult:
         except PropertyError as error:
             return SpecResult(1, time.perf_counter() - begin, failure=str(error))
         return SpecResult(1, time.perf_counter() - begin)
-    queue = _ticks
     report = fuzz(
         operation,
         examples=task.examples,
         seed=task.seed,
         shrink=task.shrink,
-        on_example=lambda: queue.put(1) if queue else None,
+        on_example=lambda: ticks.put(1),
     )
     failure = str(report.failure) if report.failure else None
     return SpecResult(report.examples, report.seconds, report.worst, failure)
@@ -111,9 +121,9 @@ def fuzz_specs(
     context = multiprocessing.get_context("spawn")
     queue: SimpleQueue[int] = context.SimpleQueue()
     workers = min(jobs or multiprocessing.cpu_count(), max(len(tasks), 1))
-    with ProcessPoolExecutor(workers, context, _start, (queue,)) as pool:
+    with ProcessPoolExecutor(workers, context, _start, (_Shared(tasks, queue),)) as pool:
         try:
-            futures = _submitted(pool, tasks)
+            futures = _submitted(pool, [task.spec.name for task in tasks])
             while not all(future.done() for future in futures.values()):
                 while not queue.empty():
                     done += queue.get()
@@ -127,10 +137,18 @@ def fuzz_specs(
             raise
 
 
-def _submitted(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> dict[str, Future[SpecResult]]:
-    """Start the workers with Ctrl-C blocked, which they inherit: it is for this process to end them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _submitted(pool: ProcessPoolExecutor, names: Sequence[str]) -> dict[str, Future[SpecResult]]:
+    """Start the workers with Ctrl-C blocked, which they inherit: it is for this process to end them.
+
+    Here it waits until they are all known. The mask alone would not do: another thread may get the signal.
+    """
+    interrupted: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: interrupted.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return {task.spec.name: pool.submit(_fuzz, task) for task in tasks}
+        return {name: pool.submit(_fuzz, index) for index, name in enumerate(names)}
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+        if interrupted:
+            raise KeyboardInterrupt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def axpy(cache: Path) -> Iterator[Compiled]:
+def axpy(cache: Path) -> Compiled:
     """The axpy source compiled as on a machine with nothing on PATH and CUDA_HOME unset."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
         patch.delenv("CUDA_HOME", raising=False)
-        yield compile_source(SOURCES / "axpy.py", cache=cache)
+        return compile_source(SOURCES / "axpy.py", cache=cache)
 
 
 @pytest.fixture(scope="session")
