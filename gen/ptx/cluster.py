@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gen.ptx.arrays import Array
+from gen.ptx.sync import MISMATCH
 
 if TYPE_CHECKING:
     from gen.ptx.state import State
@@ -29,7 +30,7 @@ class ClusterBarriers:
         again = self.owes_wait[m.sel]
         if again.any():
             k = int(np.flatnonzero(again)[0])
-            m.fault("deadlock", ins, k, "arrives twice at the cluster's barrier without barrier.cluster.wait")
+            m.fault(MISMATCH, ins, k, "arrives twice at the cluster's barrier without barrier.cluster.wait")
         self.arrived[m.sel] = self.owes_wait[m.sel] = True
         self.awaited[m.sel] = self.phase[m.block_of[m.sel]]
         self.check(m)
@@ -54,7 +55,7 @@ class ClusterBarriers:
         strange = ~self.owes_wait[m.sel]
         if strange.any():
             k = int(np.flatnonzero(strange)[0])
-            m.fault("deadlock", ins, k, "waits at the cluster's barrier without barrier.cluster.arrive")
+            m.fault(MISMATCH, ins, k, "waits at the cluster's barrier without barrier.cluster.arrive")
         over = self.phase[m.block_of[m.sel]] > self.awaited[m.sel]
         self.owes_wait[m.lanes.ids[over]] = False
         return np.asarray(over)

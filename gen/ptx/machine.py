@@ -9,7 +9,9 @@ import numpy as np
 
 from gen.ptx.errors import Fault
 from gen.ptx.lanes import Lanes
+from gen.ptx.mbarrier import MBARRIER_BYTES
 from gen.ptx.program import ends_run
+from gen.ptx.sync import DIVERGENCE
 
 if TYPE_CHECKING:
     from gen.ptx.arrays import Array
@@ -176,6 +178,14 @@ class Machine:
             scheduler.spins += 1
             limit = self.spin_limit
         if scheduler.idle > limit:
+            if (wait := m.mbarriers.waits.get(int(m.row_of[m.lanes.first]))) and run.spins:
+                m.fault_at(
+                    "mbarrier misuse",
+                    wait.instruction,
+                    m.lanes.first,
+                    f"waits for a phase that can never come: {wait.state()}. {self._whereabouts(m, {})}",
+                    m.shared_access(m.shared.address(wait.offset), MBARRIER_BYTES),
+                )
             placed = self.translation.program.code[run.start]
             raise Fault(
                 "no progress",
@@ -183,19 +193,22 @@ class Machine:
                 f"never comes, or a loop without end. {self._whereabouts(m, {})}",
                 line=placed.instruction.line,
                 text=placed.instruction.text,
+                source=m.source(placed.instruction),
             )
 
     def _deadlock(self, m: State, parked: dict[int, list[Lanes]]) -> None:
-        waiting = np.flatnonzero(m.live)
-        first = int(waiting[0])
-        resume = m.barriers.resumptions[int(m.barriers.where[first])]
-        m.fault_at(
-            "deadlock",
-            resume.instruction,
-            first,
-            "all threads that still run wait at barriers that cannot complete. "
-            + self._whereabouts(m, parked),
-        )
+        barriers = m.barriers
+        parted = barriers.parted(m)
+        first = int(np.flatnonzero(m.live)[0]) if parted is None else parted
+        resume = barriers.resumptions[int(barriers.where[first])]
+        kind, why = "deadlock", "all threads that still run wait at barriers that cannot complete"
+        if parted is not None:
+            kind = DIVERGENCE
+            why = (
+                "the threads of this warp wait at different barriers, none of which can complete; all "
+                "threads of a warp must execute the same bar.sync (__syncthreads)"
+            )
+        m.fault_at(kind, resume.instruction, first, f"{why}. {self._whereabouts(m, parked)}")
 
     def _whereabouts(self, m: State, parked: dict[int, list[Lanes]]) -> str:
         """Each warp of the first stuck block with its PTX line and what it waits for."""

@@ -12,7 +12,9 @@ from gen.ptx.arrays import Array
 if TYPE_CHECKING:
     from gen.ptx.copies import Copy
     from gen.ptx.state import State
+    from gen.ptx.syntax import Instruction
 
+MBARRIER_BYTES = 8
 COUNT_LIMIT = (1 << 20) - 1
 """Largest arrival count and magnitude of the transaction count (PTX ISA, contents of the mbarrier object)."""
 
@@ -31,6 +33,23 @@ class MBarrier:
     landing: list[Copy] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Wait:
+    """The last wait of a warp that found its phase incomplete."""
+
+    instruction: Instruction
+    offset: int
+    barrier: MBarrier
+
+    def state(self) -> str:
+        """What the phase lacks, in words."""
+        b = self.barrier
+        return (
+            f"the barrier is in phase {b.phase} (parity {b.phase % 2}), lacking {b.pending} of {b.expected} "
+            f"arrivals and {b.bytes} bytes of copies"
+        )
+
+
 class MBarriers:
     """The mbarriers of a batch, by offset into shared storage.
 
@@ -40,6 +59,7 @@ class MBarriers:
 
     def __init__(self) -> None:
         self.objects: dict[int, MBarrier] = {}
+        self.waits: dict[int, Wait] = {}
 
     def create(self, m: State, offset: int, count: int) -> None:
         """mbarrier.init."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gen.ptx.arrays import Array
-from gen.ptx.errors import PtxError
+from gen.ptx.errors import Access, Hit, PtxError
 
 if TYPE_CHECKING:
     from gen.ptx.pending import PendingWrite
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gen.ptx.tensormap import TensorMap
 
 _SHADOW_DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_NULL_PAGES = 1 << 16
 _ALL_WRITTEN = 0x0101010101010101
 
 
@@ -161,7 +162,8 @@ class GlobalMemory:
         bad = np.bitwise_and(address, size - 1)
         if bad.any():
             k = int(np.flatnonzero(bad)[0])
-            m.fault("misaligned", ins, k, f"address {int(address[k]):#x} is not a multiple of {size} bytes")
+            access = self.access(int(address[k]), size)
+            m.fault("misaligned", ins, k, f"the address is not a multiple of {size} bytes", access)
         if self.pending:
             self._check_pending(m, ins, address, size, atomic=read and write)
         for allocation in self.allocations:
@@ -177,7 +179,8 @@ class GlobalMemory:
                 left &= ~inside
         if left.any():
             k = int(np.flatnonzero(left)[0])
-            m.fault("out of bounds", ins, k, self.describe_miss(int(address[k]), size))
+            access = self.access(int(address[k]), size)
+            m.fault("out of bounds", ins, k, self._miss(access), access)
 
     def _check_pending(self, m: State, ins: Instruction, address: Array, size: int, *, atomic: bool) -> None:
         for store in self.pending:
@@ -188,9 +191,10 @@ class GlobalMemory:
                     "pending copy",
                     ins,
                     k,
-                    f"address {int(address[k]):#x} is the target of a bulk store in flight; the thread that "
-                    "issued it must execute cp.async.bulk.wait_group (without .read), and a barrier or "
-                    "flag must order this access after that",
+                    "touches the target of a bulk store in flight; the thread that issued it must execute "
+                    "cp.async.bulk.wait_group (without .read), and a barrier or flag must order this access "
+                    "after that",
+                    self.access(int(address[k]), size),
                 )
 
     def _touch(
@@ -206,7 +210,9 @@ class GlobalMemory:
     ) -> None:
         if write and not allocation.writable:
             k = 0 if mask is None else int(np.flatnonzero(mask)[0])
-            m.fault("read-only", ins, k, f"{allocation.name} is not among the arguments declared as written")
+            access = self.access(int(address[k]), size)
+            detail = f"{allocation.name} is not among the arguments declared as written"
+            m.fault("read-only", ins, k, detail, access)
         state = allocation.written
         if state is None:
             return
@@ -224,32 +230,37 @@ class GlobalMemory:
                     "uninitialized read",
                     ins,
                     k,
-                    f"address {int(address[k]):#x}, byte {int(address[k]) - allocation.span.start} of "
-                    f"{allocation.name}, which nothing has written; initialize it or write it first",
+                    f"reads memory of {allocation.name} which nothing has written; initialize it or write it "
+                    "first",
+                    self.access(int(address[k]), size),
                 )
             if write:
                 words[index + part] = full
 
-    def describe_miss(self, address: int, size: int) -> str:
-        """Which allocation an address misses, by how much."""
-        message = f"{size} bytes at address {address:#x} are in no allocation of this launch"
-        if not self.allocations:
-            return message
-        if address < 1 << 16:
-            return message + "; a null pointer plus an offset"
+    def access(self, address: int, size: int) -> Access:
+        """An access to the address, with the allocation that it hits or misses by least."""
+        if not self.allocations or address < _NULL_PAGES:
+            return Access("global", address, size)
 
-        def distance(allocation: Allocation) -> int:
+        def outside(allocation: Allocation) -> int:
             span = allocation.span
-            return max(span.start - address, address + size - span.end, 0)
+            return address - span.start if address < span.start else max(address + size - span.end, 0)
 
-        near = min(self.allocations, key=distance)
-        length, offset = near.span.end - near.span.start, address - near.span.start
-        if distance(near) == 0:
-            return (
-                f"{message}: byte {offset} of {near.name} lies in a gap between the rows of a strided view; "
-                "check the stride the kernel was given"
+        near = min(self.allocations, key=lambda allocation: abs(outside(allocation)))
+        span = near.span
+        hit = Hit(near.name, span.end - span.start, address - span.start, outside(near))
+        return Access("global", address, size, hit)
+
+    @staticmethod
+    def _miss(access: Access) -> str:
+        """Why an access is out of bounds."""
+        if access.hit is None:
+            return "touches no allocation of this launch" + (
+                "; a null pointer plus an offset" if access.address < _NULL_PAGES else ""
             )
-        side = f"{-offset} bytes before its start" if offset < 0 else f"{offset + size - length} past its end"
-        return (
-            f"{message}; the nearest is {near.name} ({length} bytes), missed by {side}; check index and mask"
-        )
+        if access.hit.outside == 0:
+            return (
+                f"touches a gap between the rows of a strided view, {access.hit.name}; check the stride the "
+                "kernel was given"
+            )
+        return "touches bytes in no allocation of this launch; check index and mask"

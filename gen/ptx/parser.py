@@ -19,6 +19,8 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|file|loc)\b[^\n]*")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 _HEADER = re.compile(r"(?:\.(?:visible|extern|weak|common|entry|func|noreturn|attribute\([^)]*\))\s*)*")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
 _WORD = re.compile(r"[%\w$]+")
@@ -38,6 +40,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        self.files: dict[int, str] = {}
+        self.loc: tuple[int, int] | None = None
         self.breaks = [match.start() for match in re.finditer("\n", text)]
 
     def line(self, position: int) -> int:
@@ -72,7 +76,7 @@ class _Parser:
             if directive := _LINE_DIRECTIVE.match(self.text, self.position):
                 words = directive.group().split(None, 1)
                 target = words[1].strip() if words[0] == ".target" else target
-                self.position = directive.end()
+                self.locate(directive)
             elif self.text.startswith(".section", self.position):
                 self.until("{")
                 self.skip_braces()
@@ -93,7 +97,16 @@ class _Parser:
                 for variable in parse_variables(statement, self.line(at)):
                     variable.external = external
                     variables[variable.name] = variable
-        return ModuleText(target, variables, functions)
+        return ModuleText(target, variables, functions, self.files)
+
+    def locate(self, directive: re.Match[str]) -> None:
+        """Goes past a one-line directive; .file and .loc tell where the following code comes from."""
+        if file := _FILE.match(directive.group()):
+            self.files[int(file.group(1))] = file.group(2)
+        elif loc := _LOC.match(directive.group()):
+            line = int(loc.group(2))
+            self.loc = (int(loc.group(1)), line) if line else None
+        self.position = directive.end()
 
     def header_end(self) -> int:
         match = _HEADER.match(self.text, self.position)
@@ -147,6 +160,7 @@ class _Parser:
 
     def body(self, function: Function) -> None:
         """Statements up to the function's closing brace; nested scopes get unique names."""
+        self.loc = None
         text, scopes, serial = self.text, [dict[str, str]()], 0
         body: list[Instruction | Label] = []
         pending_label = ""
@@ -168,7 +182,7 @@ class _Parser:
                 pending_label = scopes[-1].get(label.group(1), label.group(1))
                 body.append(Label(pending_label))
             elif directive := _LINE_DIRECTIVE.match(text, at):
-                self.position = directive.end()
+                self.locate(directive)
             else:
                 end = text.find(";", at)
                 if end < 0:
@@ -237,7 +251,8 @@ class _Parser:
             raise PtxError(f"PTX line {line}: {statement!r}: {error}", line) from None
         words = _opcode(opcode)
         predicate = Name(guard, bool(negated)) if guard else None
-        return Instruction(line, " ".join(statement.split()), predicate, words[0], words[1:], operands)
+        text = " ".join(statement.split())
+        return Instruction(line, text, predicate, words[0], words[1:], operands, self.loc)
 
 
 @lru_cache(maxsize=4096)

@@ -71,6 +71,7 @@ class Program:
     leaders: set[int] = field(default_factory=set)
     local_bytes: int = 0
     shared: dict[str, int] = field(default_factory=dict)
+    shared_sizes: dict[str, int] = field(default_factory=dict)
     dynamic_shared: list[str] = field(default_factory=list)
     static_shared_bytes: int = 0
     dynamic_align: int = 16
@@ -213,6 +214,7 @@ def _lay_out_shared(program: Program) -> None:
         else:
             size = -(-size // variable.align) * variable.align
             program.shared[name] = SHARED_BASE + size
+            program.shared_sizes[name] = variable.size
             size += variable.size
     align = program.dynamic_align
     program.static_shared_bytes = -(-size // align) * align if program.dynamic_shared else size

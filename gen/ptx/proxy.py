@@ -47,9 +47,10 @@ class AsyncProxy:
                 "missing proxy fence",
                 ins,
                 int(i),
-                f"copies from or over shared address {self.shared.address(int(offset[i])):#x}, which warp "
-                f"{int(writers[i, j])} wrote with an ordinary store; let the writers execute "
-                "fence.proxy.async.shared::cta after their stores, before the barrier ahead of the copy",
+                f"copies from or over shared memory which warp {int(writers[i, j])} wrote with an ordinary "
+                "store; let the writers execute fence.proxy.async.shared::cta after their stores, before the "
+                "barrier ahead of the copy",
+                m.shared_access(self.shared.address(int(offset[i])), size),
             )
 
     def begin_read(self, m: State, ins: Instruction, offset: Array, size: int, row: int) -> None:
@@ -83,9 +84,9 @@ class AsyncProxy:
                 "pending copy",
                 ins,
                 k,
-                f"overwrites shared address {where:#x}, which a bulk store may still be reading; the thread "
-                "that issued it must commit its group and execute cp.async.bulk.wait_group.read, then a "
-                "barrier must follow",
+                "overwrites shared memory which a bulk store may still be reading; the thread that issued it "
+                "must commit its group and execute cp.async.bulk.wait_group.read, then a barrier must follow",
+                m.shared_access(where, per << self.shared.shift),
             )
 
     def begin_write(self, m: State, ins: Instruction, offset: Array, size: int, row: int) -> None:

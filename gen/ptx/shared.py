@@ -17,10 +17,12 @@ import numpy as np
 from gen.ptx.arrays import HOST, Array
 from gen.ptx.errors import PtxError
 from gen.ptx.program import SHARED_BASE
+from gen.ptx.shared_faults import collision, race, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gen.ptx.errors import Access
     from gen.ptx.state import State
     from gen.ptx.syntax import Instruction
 
@@ -122,7 +124,7 @@ class SharedMemory:
         rows, per = self.rows(offset, size)
         stamps = take(self.stamp, rows, per)
         if stamps.min() < 0:
-            self._unreadable(m, ins, stamps)
+            self._unreadable(m, ins, stamps, offset, size)
         if self.warps == 1:
             return
         if stamps.max() >> TIME_SHIFT > self.settled:
@@ -136,7 +138,8 @@ class SharedMemory:
                     self.clock[reader] = np.maximum(self.clock[reader], row)
             if racy.any():
                 i, j = np.argwhere(racy)[0]
-                self._race(m, ins, "reads", "wrote", int(offset[i]), int(writers[i, j]), int(who[i]), i)
+                access = self._access(m, int(offset[i]), size)
+                race(m, ins, int(i), "reads", "wrote", access, int(writers[i, j]))
         if not strong:
             of_warp = self.reads.shape[1] // per
             _put(self.reads.reshape(-1), rows + who % self.warps * of_warp, per, self.own[who])
@@ -154,7 +157,7 @@ class SharedMemory:
     ) -> None:
         """Checks, performs (`store`) and records writes; `same` tells which lanes' bytes equal memory's."""
         rows, per = self.rows(offset, size)
-        self._check_write(m, ins, offset, rows, per, who, same, strong)
+        self._check_write(m, ins, offset, size, rows, per, who, same, strong)
         order = np.arange(len(rows))
         self.owner[rows] = order
         overwritten = self.owner[rows] != order
@@ -166,13 +169,14 @@ class SharedMemory:
         if strong:
             self.advance(np.unique(who))
         elif overwritten.any():
-            self._check_collisions(m, ins, offset, rows, overwritten, who, same)
+            self._check_collisions(m, ins, offset, size, rows, overwritten, who, same)
 
     def _check_write(
         self,
         m: State,
         ins: Instruction,
         offset: Array,
+        size: int,
         rows: Array,
         per: int,
         who: Array,
@@ -184,7 +188,7 @@ class SharedMemory:
             m.proxy.check_sources(m, ins, rows, per)
         stamps = take(self.stamp, rows, per)
         if stamps.min() == PENDING:
-            self._unreadable(m, ins, np.where(stamps == PENDING, stamps, 0))
+            self._unreadable(m, ins, np.where(stamps == PENDING, stamps, 0), offset, size)
         if self.warps == 1:
             return
         if stamps.max() >> TIME_SHIFT > self.settled:
@@ -197,7 +201,8 @@ class SharedMemory:
                 differs = racy & ~same()[:, None]
                 if differs.any():
                     i, j = np.argwhere(differs)[0]
-                    self._race(m, ins, "writes", "wrote", int(offset[i]), int(writers[i, j]), int(who[i]), i)
+                    access = self._access(m, int(offset[i]), size)
+                    race(m, ins, int(i), "writes", "wrote", access, int(writers[i, j]))
                 m.warn(
                     ins, "several warps write the same value to a shared location without a barrier between"
                 )
@@ -208,13 +213,14 @@ class SharedMemory:
             racy = reads > self.clock[who, warp][:, None]
             if racy.any():
                 i, _ = np.argwhere(racy)[0]
-                self._race(m, ins, "writes", "read", int(offset[i]), int(warp), int(who[i]), i)
+                race(m, ins, int(i), "writes", "read", self._access(m, int(offset[i]), size), warp)
 
     def _check_collisions(
         self,
         m: State,
         ins: Instruction,
         offset: Array,
+        size: int,
         rows: Array,
         overwritten: Array,
         who: Array,
@@ -224,44 +230,17 @@ class SharedMemory:
         lost = overwritten & ~same()
         if lost.any():
             i = int(np.flatnonzero(lost)[0])
-            j = int(self.owner[rows[i]])
-            m.fault(
-                "data race",
-                ins,
-                i,
-                f"writes shared address {self.address(int(offset[i])):#x} and so does {m.describe(j)} in the "
-                "same instruction with another value; only one of them should store, or use an atomic",
-            )
+            collision(m, ins, i, int(self.owner[rows[i]]), self._access(m, int(offset[i]), size))
         if (who[self.owner[rows]] != who).any():
             m.warn(ins, "several warps write the same value to a shared location without a barrier between")
 
-    def _unreadable(self, m: State, ins: Instruction, stamps: Array) -> None:
+    def _unreadable(self, m: State, ins: Instruction, stamps: Array, offset: Array, size: int) -> None:
         i = int(np.argwhere(stamps < 0)[0][0])
-        if (stamps[i] == PENDING).any():
-            m.fault(
-                "pending copy",
-                ins,
-                i,
-                "touches shared memory that an asynchronous copy is still filling; wait for its group "
-                "(cp.async.wait_group) or its mbarrier's phase before using it",
-            )
-        m.fault(
-            "uninitialized read",
-            ins,
-            i,
-            "reads shared memory that nothing has written; check the loop that fills the tile and its bounds",
-        )
+        access = self._access(m, int(offset[i]), size)
+        unreadable(m, ins, i, access, pending=bool((stamps[i] == PENDING).any()))
 
-    def _race(
-        self, m: State, ins: Instruction, does: str, did: str, offset: int, other: int, who: int, k: int
-    ) -> None:
-        m.fault(
-            "data race",
-            ins,
-            int(k),
-            f"warp {who % self.warps} {does} shared address {self.address(offset):#x}, which warp {other} "
-            f"{did} with no barrier between them; add one (all participants of both sides must arrive at it)",
-        )
+    def _access(self, m: State, offset: int, size: int) -> Access:
+        return m.shared_access(self.address(offset), size)
 
     def address(self, offset: int) -> int:
         """Shared-space address of an offset into the storage."""
@@ -273,7 +252,7 @@ class SharedMemory:
         """Marks destinations as pending; conflicts like a write."""
         rows, per = self.rows(offset, size)
         never = np.zeros(len(rows), bool)
-        self._check_write(m, ins, offset, rows, per, who, lambda: never, False)
+        self._check_write(m, ins, offset, size, rows, per, who, lambda: never, False)
         _put(self.stamp, rows, per, np.full(len(rows), PENDING, np.int32))
 
     def land_copy(

@@ -12,7 +12,7 @@ from gen.ptx.arrays import DTYPES, VIEW_BYTES, Array
 from gen.ptx.bulk_groups import BulkGroups
 from gen.ptx.cluster import ClusterBarriers
 from gen.ptx.copies import AsyncCopies
-from gen.ptx.errors import Fault
+from gen.ptx.errors import Access, Fault, Hit
 from gen.ptx.lanes import Lanes, RepeatedLane
 from gen.ptx.mbarrier import MBarriers
 from gen.ptx.program import SHARED_BASE, parameter_layout
@@ -163,14 +163,50 @@ class State:
         block, thread = self.coordinates(int(self.lanes.ids[k]))
         return f"thread {thread} of block {block}"
 
-    def fault(self, kind: str, ins: Instruction, k: int, detail: str) -> NoReturn:
+    def fault(
+        self, kind: str, ins: Instruction, k: int, detail: str, access: Access | None = None
+    ) -> NoReturn:
         """Raises a `Fault` of the k-th running lane."""
-        self.fault_at(kind, ins, int(self.lanes.ids[k]), detail)
+        self.fault_at(kind, ins, int(self.lanes.ids[k]), detail, access)
 
-    def fault_at(self, kind: str, ins: Instruction, lane: int, detail: str) -> NoReturn:
+    def fault_at(
+        self, kind: str, ins: Instruction, lane: int, detail: str, access: Access | None = None
+    ) -> NoReturn:
         """Raises a `Fault` of a lane."""
         block, thread = self.coordinates(lane)
-        raise Fault(kind, detail, line=ins.line, text=ins.text, block=block, thread=thread)
+        raise Fault(
+            kind,
+            detail,
+            line=ins.line,
+            text=ins.text,
+            source=self.source(ins),
+            block=block,
+            thread=thread,
+            access=access,
+        )
+
+    def source(self, ins: Instruction) -> str | None:
+        """The "file:line" an instruction was compiled from, if the PTX tells."""
+        return self.translation.program.module.source(ins)
+
+    def shared_access(self, address: int, size: int) -> Access:
+        """An access to the shared-space address, with the variable it hits."""
+        return Access("shared", address, size, self._shared_hit(address, size))
+
+    def _shared_hit(self, address: int, size: int) -> Hit:
+        offset = address - SHARED_BASE
+        outside = offset if offset < 0 else max(offset + size - self.shared_size, 0)
+        program = self.translation.program
+        for name, start in program.shared.items():
+            length = program.shared_sizes.get(name) or SHARED_BASE + self.shared_size - start
+            if not outside and start <= address < start + length:
+                return Hit(f"shared variable {name}", length, address - start)
+        return Hit("shared memory", self.shared_size, offset, outside)
+
+    def local_access(self, address: int, size: int) -> Access:
+        """An access to the local-space address."""
+        outside = address if address < 0 else max(address + size - self.local_size, 0)
+        return Access("local", address, size, Hit("local memory", self.local_size, address, outside))
 
     def warn(self, ins: Instruction, message: str) -> None:
         """Adds a warning to the report, once an instruction and message."""

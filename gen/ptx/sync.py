@@ -17,16 +17,21 @@ if TYPE_CHECKING:
     from gen.ptx.syntax import Instruction
 
 BARRIERS_PER_BLOCK = 16
+MISMATCH, DIVERGENCE = "barrier mismatch", "barrier divergence"
 _NOBODY = -1
 ALL = 0
 
 
 @dataclass(slots=True)
 class Resumption:
-    """Where the threads of one barrier instruction go on, and what they do when it completes."""
+    """Where the threads of one barrier instruction go on, and what they do when it completes.
+
+    All threads of a warp must execute an `aligned` one together.
+    """
 
     position: int
     instruction: Instruction
+    aligned: bool
     action: Callable[[State, Lanes, Array], None] | None
 
 
@@ -52,23 +57,21 @@ class BlockBarriers:
         """The current lanes arrive at barriers `ids` (one a lane), for `counts` threads (0: all)."""
         if ids.min() < 0 or ids.max() >= BARRIERS_PER_BLOCK:
             m.fault(
-                "deadlock",
+                MISMATCH,
                 ins,
                 int(np.argmax(ids)),
                 f"barrier {int(ids.max())} does not exist; ids are 0..15",
             )
         if (counts % 32).any():
             k = int(np.flatnonzero(counts % 32)[0])
-            m.fault(
-                "deadlock", ins, k, f"thread count {int(counts[k])} is not a multiple of the warp size 32"
-            )
+            m.fault(MISMATCH, ins, k, f"thread count {int(counts[k])} is not a multiple of the warp size 32")
         block = m.block_of[m.sel]
         mixed = self.expected[ids, block]
         wrong = (mixed >= 0) & (mixed != counts)
         if wrong.any():
             k = int(np.flatnonzero(wrong)[0])
             m.fault(
-                "deadlock",
+                MISMATCH,
                 ins,
                 k,
                 f"arrives at barrier {int(ids[k])} for {int(counts[k]) or 'all'} threads, others for "
@@ -114,12 +117,39 @@ class BlockBarriers:
             lane = int(np.flatnonzero(at & (m.block_of == block))[0])
             resume = self.resumptions[int(self.where[lane])]
             m.fault_at(
-                "deadlock",
+                MISMATCH,
                 resume.instruction,
                 lane,
                 f"{int(threads[block])} threads arrive at barrier {barrier}, made for {int(expected[block])}",
             )
+        self._check_converged(m, at & done[m.block_of])
         self._release(m, barrier, done, full, at)
+
+    def _check_converged(self, m: State, released: Array) -> None:
+        """Reports warps whose threads arrived by different instructions, of which one is aligned."""
+        lanes = np.flatnonzero(released)
+        where = self.where[lanes]
+        if where.min() == where.max():
+            return
+        parted = (lanes[1:] >> 5 == lanes[:-1] >> 5) & (where[1:] != where[:-1])
+        for k in np.flatnonzero(parted).tolist():
+            one, other = (self.resumptions[int(where[i])] for i in (k, k + 1))
+            if one.aligned or other.aligned:
+                m.fault_at(
+                    DIVERGENCE,
+                    one.instruction,
+                    int(lanes[k]),
+                    f"other threads of this warp are at the barrier of PTX line {other.instruction.line}; "
+                    "all threads of a warp must execute the same bar.sync (__syncthreads): move it out of "
+                    "the branch that parts them",
+                )
+
+    def parted(self, m: State) -> int | None:
+        """A waiting thread whose warp is spread over several barriers, or None."""
+        lanes = np.flatnonzero(m.live)
+        state = np.stack([self.waiting[lanes], self.where[lanes]])
+        apart = (lanes[1:] >> 5 == lanes[:-1] >> 5) & (state[:, 1:] != state[:, :-1]).any(0)
+        return int(lanes[int(np.argmax(apart))]) if apart.any() else None
 
     def _release(self, m: State, barrier: int, done: Array, full: Array, at: Array) -> None:
         shared = m.shared

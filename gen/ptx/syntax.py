@@ -52,7 +52,7 @@ Operand = Name | Immediate | Vector | Address | TensorAddress
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction: `@predicate opcode.modifiers operands`."""
+    """One instruction: `@predicate opcode.modifiers operands`; `loc` is (file index, line) of a .loc."""
 
     line: int
     text: str
@@ -60,6 +60,7 @@ class Instruction:
     opcode: str
     modifiers: tuple[str, ...]
     operands: tuple[Operand, ...]
+    loc: tuple[int, int] | None = None
 
     def error(self, why: str) -> PtxError:
         """A `PtxError` that names this instruction."""
@@ -115,3 +116,10 @@ class ModuleText:
     target: str
     variables: dict[str, Variable]
     functions: dict[str, Function]
+    files: dict[int, str] = field(default_factory=dict)
+
+    def source(self, instruction: Instruction) -> str | None:
+        """The "file:line" that .loc and .file give an instruction, or None."""
+        if instruction.loc is None or instruction.loc[0] not in self.files:
+            return None
+        return f"{self.files[instruction.loc[0]]}:{instruction.loc[1]}"

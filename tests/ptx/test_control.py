@@ -164,7 +164,7 @@ def test_deadlocks_tell_where_each_warp_is() -> None:
     assert caught.value.kind == "deadlock"
     with pytest.raises(Fault, match="barrier 0") as caught:  # half of warp 0 never comes
         run("setp.lt.u32 %p1, %r0, 16; @%p1 bra A; bar.sync 0;\nA: bar.sync 1; mov.u32 %r1, 0;", 64)
-    assert caught.value.kind == "deadlock"
+    assert caught.value.kind == "barrier divergence"
 
 
 def test_half_a_warp_cannot_fill_a_counted_barrier() -> None:
@@ -174,7 +174,7 @@ def test_half_a_warp_cannot_fill_a_counted_barrier() -> None:
     )
     with pytest.raises(Fault, match=r"warp 0 \(16 threads\) .* barrier 1; .* warp 1 .* barrier 1") as caught:
         run(body, 96)
-    assert caught.value.kind == "deadlock"
+    assert caught.value.kind == "barrier divergence"
 
 
 def test_barriers_of_part_of_a_block_order_only_what_came_before() -> None:
@@ -189,9 +189,18 @@ def test_barriers_of_part_of_a_block_order_only_what_came_before() -> None:
     assert caught.value.kind == "data race"
 
 
+def test_the_threads_of_a_warp_meet_at_one_aligned_barrier() -> None:
+    body = "setp.lt.u32 %p1, %r0, 16; @%p1 bra A; {0} bra END;\nA: {0}\nEND: mov.u32 %r1, 7;"
+    with pytest.raises(Fault, match="other threads of this warp are at the barrier of PTX line") as caught:
+        run(body.format("bar.sync 0;"), 64)
+    assert (caught.value.kind, caught.value.thread) == ("barrier divergence", (15, 0, 0))
+    assert (run(body.format("barrier.sync 0;"), 64) == 7).all()
+
+
 def test_barrier_counts() -> None:
-    with pytest.raises(Fault, match="same count"):
+    with pytest.raises(Fault, match="same count") as caught:
         run("setp.lt.u32 %p1, %r0, 32; @%p1 bar.sync 1, 64; @!%p1 bar.sync 1, 128; mov.u32 %r1, 0;")
+    assert caught.value.kind == "barrier mismatch"
     with pytest.raises(Fault, match="multiple of the warp size"):
         run("mov.u32 %r2, 40; bar.sync 1, %r2; mov.u32 %r1, 0;")
     with pytest.raises(Fault, match=r"ids are 0\.\.15"):

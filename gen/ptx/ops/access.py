@@ -29,23 +29,22 @@ def shared_offset(m: State, ins: Instruction, address: Array, size: int, *, by_t
     inside = address - SHARED_BASE
     if low < SHARED_BASE or high > SHARED_BASE + m.shared_size - size:
         k = int(np.flatnonzero((inside < 0) | (inside > m.shared_size - size))[0])
-        where = int(inside[k])
-        by = (
-            f"{-where} bytes before its start"
-            if where < 0
-            else f"{where + size - m.shared_size} past its end"
-        )
         m.fault(
             "out of bounds",
             ins,
             k,
-            f"{size} bytes at shared address {int(address[k]):#x} miss the block's {m.shared_size} bytes of "
-            f"shared memory by {by}; check the index, and the dynamic shared memory of the launch",
+            "touches bytes outside the block's shared memory; check the index, and the dynamic shared memory "
+            "of the launch",
+            m.shared_access(int(address[k]), size),
         )
     if (address & (size - 1)).any():
         k = int(np.flatnonzero(address & (size - 1))[0])
         m.fault(
-            "misaligned", ins, k, f"shared address {int(address[k]):#x} is not a multiple of {size} bytes"
+            "misaligned",
+            ins,
+            k,
+            f"the shared address is not a multiple of {size} bytes",
+            m.shared_access(int(address[k]), size),
         )
     offset = address + (first - m.shared.start)
     if m.sampling and by_threads:
@@ -71,7 +70,10 @@ def local_address(m: State, ins: Instruction, address: Array, size: int) -> Arra
             kind,
             ins,
             k,
-            f"{size} bytes at local address {int(address[k]):#x} of a frame of {m.local_size} bytes",
+            "the local address is not a multiple of the access size"
+            if kind == "misaligned"
+            else f"touches bytes outside the thread's frame of {m.local_size} bytes; check the index",
+            m.local_access(int(address[k]), size),
         )
     return np.asarray(address + m.local_base[m.sel])
 

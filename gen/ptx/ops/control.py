@@ -133,7 +133,8 @@ def _lane_values(c: Context, operand: Operand) -> Callable[[State], Array]:
 def barrier(c: Context) -> Op:
     """bar and barrier: sync, arrive, red; bar.warp.sync."""
     modifiers = c.modifiers
-    modifiers.flag("cta", "aligned")
+    aligned = modifiers.flag("aligned") or c.instruction.opcode == "bar"
+    modifiers.flag("cta")
     if c.instruction.opcode == "barrier" and modifiers.flag("cluster"):
         return _split(c, cluster_barrier(c), c.position + 1)
     if modifiers.flag("warp"):
@@ -142,10 +143,10 @@ def barrier(c: Context) -> Op:
         return nothing  # the machine makes the lanes of a warp meet; their accesses are ordered anyway
     action = modifiers.pick("sync", "arrive", "red")
     if action == "red":
-        return _reduction(c)
+        return _reduction(c, aligned)
     modifiers.done()
     c.need(1, 2)
-    return _arrival(c, list(c.operands), None, waits=action == "sync")
+    return _arrival(c, list(c.operands), None, waits=action == "sync", aligned=aligned)
 
 
 def _arrival(
@@ -154,12 +155,13 @@ def _arrival(
     on_release: Callable[[State, Lanes, Array], None] | None,
     *,
     waits: bool,
+    aligned: bool,
     before: Callable[[State], None] | None = None,
 ) -> Op:
     ids = _lane_values(c, operands[0])
     counts = _lane_values(c, operands[1]) if len(operands) > 1 else (lambda m: np.zeros(m.n, np.int64))
     ins, following = c.instruction, c.position + 1
-    resumption = Resumption(following, ins, on_release) if waits else None
+    resumption = Resumption(following, ins, aligned, on_release) if waits else None
 
     def taken(m: State, lanes: Lanes) -> None:
         if before:
@@ -171,7 +173,7 @@ def _arrival(
     return _split(c, taken, following)
 
 
-def _reduction(c: Context) -> Op:
+def _reduction(c: Context, aligned: bool) -> Op:
     """bar.red.popc/.and/.or d, id[, count], p: every participant gets the reduction of p over all of them."""
     kind = c.modifiers.pick("popc", "and", "or")
     c.modifiers.types()
@@ -197,7 +199,7 @@ def _reduction(c: Context) -> Op:
             result = votes == total if kind == "and" else votes > 0
             m.v["pred"][d.index][lanes.index] = result[mine]
 
-    return _arrival(c, operands, on_release, waits=True, before=before)
+    return _arrival(c, operands, on_release, waits=True, aligned=aligned, before=before)
 
 
 def spin(c: Context) -> Op:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gen.ptx.arrays import HOST, Array
-from gen.ptx.mbarrier import COUNT_LIMIT, MBarrier
+from gen.ptx.mbarrier import COUNT_LIMIT, MBARRIER_BYTES, MBarrier, Wait
 from gen.ptx.ops.access import GENERIC, SHARED, classify, shared_offset, to_space
 from gen.ptx.ops.memory import take_space
 from gen.ptx.syntax import Address, Immediate, Name, Operand
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gen.ptx.translation import Op
 
 MISUSE = "mbarrier misuse"
-_BYTES = 8
 _SCOPES = ("cta", "cluster", "release", "acquire", "relaxed", "b64", "aligned")
 _PENDING_SHIFT = 32  # a state token is the phase below the pending count
 
@@ -31,7 +30,7 @@ def barrier_offset(m: State, ins: Instruction, space: str, address: Array) -> Ar
         if classify(m, address) != SHARED:
             m.fault("unsupported address", ins, 0, "an mbarrier must be in shared memory")
         address = to_space(m, SHARED, address)
-    return shared_offset(m, ins, address, _BYTES, by_threads=False)
+    return shared_offset(m, ins, address, MBARRIER_BYTES, by_threads=False)
 
 
 def find(m: State, ins: Instruction, offset: Array) -> list[MBarrier]:
@@ -39,8 +38,10 @@ def find(m: State, ins: Instruction, offset: Array) -> list[MBarrier]:
     objects = m.mbarriers.objects
     out = [objects.get(at) for at in offset.tolist()]
     if None in out:
-        m.fault(MISUSE, ins, out.index(None), "there is no mbarrier here; mbarrier.init comes first")
-    m.shared.read(m, ins, offset, _BYTES, m.row_of[m.sel], strong=True)
+        k = out.index(None)
+        access = m.shared_access(m.shared.address(int(offset[k])), MBARRIER_BYTES)
+        m.fault(MISUSE, ins, k, "there is no mbarrier here; mbarrier.init comes first", access)
+    m.shared.read(m, ins, offset, MBARRIER_BYTES, m.row_of[m.sel], strong=True)
     return [barrier for barrier in out if barrier]
 
 
@@ -83,7 +84,8 @@ def _create(c: Context, space: str, init: bool) -> Op:
         for k, (at, count) in enumerate(zip(offset.tolist(), words.tolist(), strict=True)):
             if init == (at in m.mbarriers.objects):
                 why = "is initialized already; mbarrier.inval it first" if init else "was never initialized"
-                m.fault(MISUSE, ins, k, f"the mbarrier at {m.shared.address(at):#x} {why}")
+                access = m.shared_access(m.shared.address(at), MBARRIER_BYTES)
+                m.fault(MISUSE, ins, k, f"the mbarrier at {m.shared.address(at):#x} {why}", access)
             if not init:
                 del m.mbarriers.objects[at]
             elif 1 <= count <= COUNT_LIMIT:
@@ -93,10 +95,16 @@ def _create(c: Context, space: str, init: bool) -> Op:
         where = m.shared.start + offset
 
         def put() -> None:
-            HOST.store(where, words, _BYTES)
+            HOST.store(where, words, MBARRIER_BYTES)
 
         m.shared.write(
-            m, ins, offset, _BYTES, m.row_of[m.sel], lambda: HOST.load(where, _BYTES) == words, put
+            m,
+            ins,
+            offset,
+            MBARRIER_BYTES,
+            m.row_of[m.sel],
+            lambda: HOST.load(where, MBARRIER_BYTES) == words,
+            put,
         )
 
     return run
@@ -170,7 +178,8 @@ def _wait(c: Context, space: str, parity: bool) -> Op:
         c.source(c.operands[3], "u32")  # how long to suspend at most
 
     def run(m: State) -> None:
-        barriers = find(m, ins, barrier_offset(m, ins, space, address(m)))
+        offsets = barrier_offset(m, ins, space, address(m))
+        barriers = find(m, ins, offsets)
         done: dict[tuple[int, int, int], bool] = {}
         out = np.zeros(m.n, bool)
         rows = m.row_of[m.sel].tolist()
@@ -180,6 +189,9 @@ def _wait(c: Context, space: str, parity: bool) -> Op:
                 done[key] = _completed(m, ins, k, barrier, phase, parity)
                 if done[key]:
                     m.mbarriers.observe(m, barrier, row)
+                    m.mbarriers.waits.pop(row, None)
+                else:
+                    m.mbarriers.waits[row] = Wait(ins, int(offsets[k]), barrier)
             out[k] = done[key]
         m.v["pred"][p][m.sel] = out
 
