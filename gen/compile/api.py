@@ -14,15 +14,15 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from gen.compile.nvcc import compile_cuda
+from gen.compile.nvcc import assemble_ptx, compile_cuda, split_flags
 from gen.compile.processes import Processes
 from gen.compile.result import Compiled, CompileError, Kernel
-from gen.compile.signature import check_launch, read_signature
+from gen.compile.signature import check_bounds, check_launch, declared_signature, read_signature
 from gen.compile.store import Store, content_key, default_cache
 from gen.compile.toolchain import Toolchain, find_toolchain, host_compiler_version, toolchain
 
-# The program that lowers a source, by backend: python PROGRAM SOURCE FOLDER.
-LOWERINGS = {"tilelang": "lower_tilelang.py"}
+LOWER = Path(__file__).with_name("lower.py")
+BACKENDS = ("tilelang", "cutlass")  # each has a lower_<backend>.py
 
 STEP_SECONDS = 900.0  # two orders above the slowest step seen, so that a hang ends
 
@@ -32,8 +32,9 @@ def compile_source(
 ) -> Compiled:
     """Compile every kernel that a generated source lists in `KERNELS`.
 
-    The source is lowered for sm_120a in a process of its own; the CUDA text is then compiled for `arch`, such
-    as sm_120a, sm_121a or sm_90a. `cache` is the folder of the compile cache, by default `$KGEN_CACHE` or
+    The source is lowered in a process of its own: TileLang always for sm_120a, its CUDA text then being
+    compiled for `arch`, and CuTe DSL for `arch` itself, such as sm_120a, sm_121a or sm_90a. `cache` is the
+    folder of the compile cache, by default `$KGEN_CACHE` or
     the user's cache folder. Raises CompileError.
     """
     processes = Processes()
@@ -73,8 +74,8 @@ def compile_many(
 
 def _compile(source: Path, backend: str, arch: str, cache: Path | None, processes: Processes) -> Compiled:
     start = time.monotonic()
-    if backend not in LOWERINGS:
-        raise CompileError(f"There is no backend {backend!r}; choose one of {', '.join(LOWERINGS)}.")
+    if backend not in BACKENDS:
+        raise CompileError(f"There is no backend {backend!r}; choose one of {', '.join(BACKENDS)}.")
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise CompileError(f"{arch!r} is not an architecture; write one like sm_120a or sm_90a.")
     try:
@@ -91,7 +92,7 @@ def _compile(source: Path, backend: str, arch: str, cache: Path | None, processe
     if kernels is None:
         with store.scratch() as scratch:
             try:
-                kernels = _build(source.resolve(), LOWERINGS[backend], arch, tools, scratch, processes)
+                kernels = _build(source.resolve(), backend, arch, tools, scratch, processes)
             except CompileError as error:
                 log = store.keep(key, scratch)
                 where = source.name + (f", kernel {error.kernel}" if error.kernel else "")
@@ -114,12 +115,12 @@ def _key(text: bytes, backend: str, arch: str, tools: Toolchain) -> str:
 
 
 def _build(
-    source: Path, lowering: str, arch: str, tools: Toolchain, scratch: Path, processes: Processes
+    source: Path, backend: str, arch: str, tools: Toolchain, scratch: Path, processes: Processes
 ) -> dict[str, Kernel]:
     def run(command: list[str | Path]) -> tuple[int, str]:
         try:
             status, output = processes.run(
-                command, cwd=scratch, env=tools.environment(scratch), timeout=STEP_SECONDS
+                command, cwd=scratch, env=tools.environment(scratch, arch), timeout=STEP_SECONDS
             )
         except subprocess.TimeoutExpired as error:
             name = Path(command[0]).name
@@ -130,8 +131,7 @@ def _build(
             log.write(f"$ {' '.join(map(str, command))}\n{output}exit status {status}\n\n")
         return status, output
 
-    program = Path(__file__).parent / lowering
-    lowered = _lowered(scratch, *run([sys.executable, program, source, scratch]))
+    lowered = _lowered(scratch, *run([sys.executable, LOWER, backend, source, scratch]))
     kernels = {}
     for facts in lowered["kernels"]:
         try:
@@ -152,11 +152,18 @@ def _kernel(
     name, entry, dynamic = facts["name"], facts["entry"], facts["dynamic_shared_bytes"]
     threads, *others = facts["threads"]
     if any(extent != 1 for extent in others):
-        raise CompileError(f"a block of {facts['threads']} threads; give T.Kernel one number of threads.")
-    cuda = (scratch / f"{name}.cu").read_text(encoding="utf-8")
-    parameters = read_signature(cuda, entry, facts["declared"])
-    ptx, cubin, used = compile_cuda(tools, scratch, name, arch, flags, run)
-    check_launch(cuda, ptx, entry, parameters, threads, dynamic)
+        raise CompileError(f"a block of {facts['threads']} threads; make it one-dimensional.")
+    text = scratch / f"{name}.cu"
+    nvcc_flags, ptxas_flags = split_flags(flags)
+    cuda = text.read_text(encoding="utf-8") if text.exists() else ""
+    if cuda:
+        parameters = read_signature(cuda, entry, facts["declared"])
+        check_bounds(cuda, entry, threads)
+        compile_cuda(tools, scratch, name, arch, nvcc_flags, run)
+    else:
+        parameters = declared_signature(facts["declared"])
+    ptx, cubin, used = assemble_ptx(tools, scratch, name, arch, ptxas_flags, run)
+    check_launch(ptx, entry, parameters, threads, dynamic)
     return Kernel(
         name=name,
         entry=entry,

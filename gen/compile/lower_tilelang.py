@@ -1,19 +1,8 @@
-"""Lower the kernels of one TileLang source to CUDA C++: a program, run in a process of its own.
-
-    python lower_tilelang.py SOURCE FOLDER
-
-Writes `FOLDER/<kernel>.cu` for each kernel and `FOLDER/lowered.json`: either {"kernels": [...], "flags":
-[...]} or {"error": {"kernel", "line", "message"}} with exit status 1 and the traceback on stderr. The program
-imports nothing of this project, so what it does depends on the source and TileLang alone.
-"""
+"""TileLang kernels to CUDA C++; one of the backends of `lower.py`, and like it no user of this project."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import shlex
-import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -23,18 +12,7 @@ from typing import Any
 TARGET = {"kind": "cuda", "arch": "sm_120a"}
 
 
-def load(source: Path) -> ModuleType:
-    """Import a source from its own path, which TileLang reads the kernels' text from."""
-    spec = importlib.util.spec_from_file_location("generated_kernels", source)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{source} is not a Python source")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def prim_funcs(module: ModuleType) -> Iterator[tuple[str, Any]]:
+def kernels(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The (name, prim_func) pairs that `KERNELS` lists, as objects or as names of module attributes."""
     kernels = getattr(module, "KERNELS", None)
     if not isinstance(kernels, (tuple, list)) or not kernels:
@@ -52,15 +30,16 @@ def prim_funcs(module: ModuleType) -> Iterator[tuple[str, Any]]:
         yield name, function
 
 
-def compiler_flags(configs: dict[str, Any]) -> list[str]:
-    """nvcc flags that TileLang itself would derive from these pass configs."""
-    flags = [flag for part in configs.get("tl.device_compile_flags", ()) for flag in shlex.split(part)]
+def flags(module: ModuleType) -> list[str]:
+    """nvcc flags that TileLang itself would derive from the file's pass configs."""
+    configs = _configs(module)
+    given = [flag for part in configs.get("tl.device_compile_flags", ()) for flag in shlex.split(part)]
     if configs.get("tl.enable_fast_math"):
-        flags.append("--use_fast_math")
+        given.append("--use_fast_math")
     level = configs.get("tl.ptxas_register_usage_level")
     if level is not None:
-        flags.append(f"--ptxas-options=--register-usage-level={int(level)}")
-    return flags
+        given.append(f"--ptxas-options=--register-usage-level={int(level)}")
+    return given
 
 
 def declarations(function: Any) -> list[dict[str, str]]:
@@ -89,8 +68,12 @@ def declarations(function: Any) -> list[dict[str, str]]:
     return [{"name": name, **entry} for name, entry in found.items()]
 
 
-def lower(name: str, function: Any, configs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """CUDA text and launch facts of one prim_func: entry, threads, dynamic shared bytes, declarations."""
+def _configs(module: ModuleType) -> dict[str, Any]:
+    return dict(getattr(module, "PASS_CONFIGS", {}))
+
+
+def lower(module: ModuleType, name: str, function: Any, folder: Path) -> dict[str, Any]:
+    """Write `<name>.cu` of one prim_func; its entry, threads, dynamic shared bytes and declarations."""
     import tilelang
     from tvm.target import Target
 
@@ -98,59 +81,19 @@ def lower(name: str, function: Any, configs: dict[str, Any]) -> tuple[str, dict[
         raise ValueError(
             f"{name} annotates compile flags or pass configs; set PASS_CONFIGS of the file instead"
         )
-    with Target(TARGET), tilelang.transform.PassContext(config=configs):
+    with Target(TARGET), tilelang.transform.PassContext(config=_configs(module)):
         artifact = tilelang.lower(function)
-    kernels = list(artifact.device_mod.functions.values())
-    if len(kernels) != 1:
+    lowered = list(artifact.device_mod.functions.values())
+    if len(lowered) != 1:
         raise ValueError(
-            f"{name} lowers to {len(kernels)} device kernels; write one T.Kernel in each prim_func"
+            f"{name} lowers to {len(lowered)} device kernels; write one T.Kernel in each prim_func"
         )
-    attributes = kernels[0].attrs
+    (folder / f"{name}.cu").write_text(artifact.kernel_source, encoding="utf-8")
+    attributes = lowered[0].attrs
     extents = attributes["thread_extent"]
-    return artifact.kernel_source, {
-        "name": name,
+    return {
         "entry": str(attributes["global_symbol"]),
         "threads": [int(extents[f"threadIdx.{axis}"]) for axis in "xyz" if f"threadIdx.{axis}" in extents],
         "dynamic_shared_bytes": int(attributes.get("dyn_shared_memory_buf", 0)),
         "declared": declarations(function),
     }
-
-
-def source_line(error: BaseException, source: Path) -> int | None:
-    """The last line of `source` in an error's traceback."""
-    if isinstance(error, SyntaxError) and error.filename == str(source):
-        return error.lineno
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(source)]
-    return lines[-1] if lines else None
-
-
-def main(source: Path, folder: Path) -> int:
-    """Lower every kernel of `source` into `folder`; 0, or 1 after writing the error."""
-    # A program started by path finds its own folder first; the source must not import from there.
-    sys.path.pop(0)
-    kernel: str | None = None
-    try:
-        module = load(source)
-        configs = dict(getattr(module, "PASS_CONFIGS", {}))
-        lowered = []
-        for kernel, function in prim_funcs(module):
-            cuda, facts = lower(kernel, function, configs)
-            (folder / f"{kernel}.cu").write_text(cuda, encoding="utf-8")
-            lowered.append(facts)
-        answer: dict[str, Any] = {"kernels": lowered, "flags": compiler_flags(configs)}
-    except Exception as error:
-        traceback.print_exc()
-        message = next((line for line in str(error).splitlines() if line.strip()), "")
-        answer = {
-            "error": {
-                "kernel": kernel,
-                "line": source_line(error, source),
-                "message": f"{type(error).__name__}: {message}",
-            }
-        }
-    (folder / "lowered.json").write_text(json.dumps(answer), encoding="utf-8")
-    return int("error" in answer)
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -70,17 +70,27 @@ def compile_cuda(
     arch: str,
     flags: Sequence[str],
     run: Callable[..., tuple[int, str]],
-) -> tuple[str, bytes, Resources]:
-    """Compile `folder/<kernel>.cu` to (PTX, cubin, resources), or raise CompileError.
+) -> None:
+    """Compile `folder/<kernel>.cu` to `<kernel>.ptx` beside it, or raise CompileError.
 
     `run(command)` runs in `folder` and returns (exit status, output).
     """
-    nvcc_flags, ptxas_flags = split_flags(flags)
-    _checked("nvcc", *run(nvcc_command(tools, arch, nvcc_flags, kernel)))
+    _checked("nvcc", *run(nvcc_command(tools, arch, flags, kernel)))
     path = folder / f"{kernel}.ptx"
-    ptx = without_path_hash(path.read_text(encoding="utf-8"))
-    path.write_text(ptx, encoding="utf-8")
-    log = _checked("ptxas", *run(ptxas_command(tools, arch, ptxas_flags, kernel)))
+    path.write_text(without_path_hash(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def assemble_ptx(
+    tools: Toolchain,
+    folder: Path,
+    kernel: str,
+    arch: str,
+    flags: Sequence[str],
+    run: Callable[..., tuple[int, str]],
+) -> tuple[str, bytes, Resources]:
+    """Assemble `folder/<kernel>.ptx` to (PTX, cubin, resources), or raise CompileError."""
+    log = _checked("ptxas", *run(ptxas_command(tools, arch, flags, kernel)))
+    ptx = (folder / f"{kernel}.ptx").read_text(encoding="utf-8")
     return ptx, (folder / f"{kernel}.cubin").read_bytes(), parse_resources(log)
 
 

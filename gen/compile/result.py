@@ -41,7 +41,8 @@ class Kernel:
 
     `parameters` is the launch order. A declared parameter that the kernel never reads is not among them.
     Registers are per thread; bytes of spills, stack and shared memory are as ptxas reports them, shared
-    memory without the 1 KiB that the hardware reserves for each block.
+    memory without the 1 KiB that the hardware reserves for each block. `cuda` is empty where the DSL
+    emits PTX.
     """
 
     name: str

@@ -71,23 +71,32 @@ def read_signature(cuda: str, entry: str, declared: list[dict[str, str]]) -> tup
     return tuple(parameters)
 
 
+def declared_signature(declared: list[dict[str, str]]) -> tuple[Parameter, ...]:
+    """Parameters in their declared order, for a DSL that keeps it. Raises CompileError for a new type."""
+    for entry in declared:
+        if entry["dtype"] not in _DTYPES:
+            raise CompileError(
+                f"the parameter {entry['name']!r} has the type {entry['dtype']}; use a scalar."
+            )
+    return tuple(Parameter(entry["name"], _DTYPES[entry["dtype"]]) for entry in declared)
+
+
+def check_bounds(cuda: str, entry: str, threads: int) -> None:
+    """Check that the CUDA text bounds its blocks by `threads`, or raise CompileError."""
+    bounds, _ = _definition(cuda, entry)
+    _agree("threads of the launch bounds", [threads], [int(bounds.split(",")[0])])
+
+
 def check_launch(
-    cuda: str,
-    ptx: str,
-    entry: str,
-    parameters: tuple[Parameter, ...],
-    threads: int,
-    dynamic_shared_bytes: int,
+    ptx: str, entry: str, parameters: tuple[Parameter, ...], threads: int, dynamic_shared_bytes: int
 ) -> None:
-    """Check that CUDA text, PTX and the lowered module agree, or raise CompileError with both sides.
+    """Check that the PTX and what the DSL said agree, or raise CompileError with both sides.
 
     Compared are the bytes of each parameter, the threads of a block, and the use of dynamic shared memory.
     """
-    bounds, _ = _definition(cuda, entry)
     sizes = _ptx_parameter_bytes(ptx, entry)
     expected = [PARAMETER_BYTES[p.type] for p in parameters]
     _agree("parameter bytes", expected, sizes)
-    _agree("threads of the launch bounds", [threads], [int(bounds.split(",")[0])])
     limit = re.search(r"^\.(?:maxntid|reqntid) ([\d, ]+)", ptx, re.MULTILINE)
     if limit:
         _agree("threads in PTX", [threads], [math.prod(int(n) for n in limit[1].split(","))])
@@ -97,7 +106,7 @@ def check_launch(
 def _agree(what: str, left: list[int], right: list[int]) -> None:
     if left != right:
         raise CompileError(
-            f"{what}: the lowered module says {left}, the compiler emitted {right}; the installed TileLang "
+            f"{what}: the lowered module says {left}, the compiler emitted {right}; the installed DSL "
             "emits launches in a form that this version does not know, so install the pinned one."
         )
 
@@ -132,7 +141,7 @@ def _ptx_parameter_bytes(ptx: str, entry: str) -> list[int]:
     if match is None:
         if re.search(rf"\.entry {re.escape(entry)}\b", ptx):
             return []
-        raise CompileError(f"the PTX has no entry {entry}; install the pinned TileLang and nvcc packages.")
+        raise CompileError(f"the PTX has no entry {entry}; install the pinned packages.")
     sizes = []
     for line in filter(None, (line.strip() for line in match[1].split(","))):
         parameter = re.match(r"\.param (?:\.align \d+ )?\.[a-z]+(\d+)\b.*?(?:\[(\d+)\])?$", line)

@@ -15,6 +15,10 @@ from gen.compile.result import CompileError
 PACKAGES = (
     "tilelang",
     "apache-tvm-ffi",
+    "nvidia-cutlass-dsl",
+    "nvidia-cutlass-dsl-libs-base",
+    "nvidia-cutlass-dsl-libs-core",
+    "nvidia-cutlass-dsl-libs-cu12",
     "nvidia-cuda-nvcc",
     "nvidia-nvvm",
     "nvidia-cuda-crt",
@@ -23,7 +27,7 @@ PACKAGES = (
 )
 
 # Each of these prefixes names settings that change what the compilers emit, unseen by the cache key.
-_SETTINGS = ("TILELANG_", "TL_", "TVM_", "NVCC_", "CUDA_")
+_SETTINGS = ("TILELANG_", "TL_", "TVM_", "NVCC_", "CUDA_", "CUTE_DSL_")
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,21 @@ class Toolchain:
         """The PTX assembler."""
         return self.cuda_home / "bin" / "ptxas"
 
-    def environment(self, scratch: Path) -> dict[str, str]:
-        """The environment of a child process: `CUDA_HOME` set, temporary files and caches in `scratch`."""
+    def environment(self, scratch: Path, arch: str = "sm_120a") -> dict[str, str]:
+        """The environment of a child process: `CUDA_HOME` set, temporary files and caches in `scratch`.
+
+        CuTe DSL compiles for `arch` and keeps its PTX.
+        """
         kept = {k: v for k, v in os.environ.items() if not k.startswith(_SETTINGS)}
         return kept | {
             "PATH": os.environ.get("PATH") or os.defpath,
             "CUDA_HOME": str(self.cuda_home),
             "TMPDIR": str(scratch),
             "TILELANG_CACHE_DIR": str(scratch / "tilelang"),
+            "CUTE_DSL_ARCH": arch,
+            "CUTE_DSL_KEEP_PTX": "1",
+            "CUTE_DSL_DUMP_DIR": str(scratch),
+            "CUTE_DSL_DISABLE_FILE_CACHING": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
         }

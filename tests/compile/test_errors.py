@@ -7,7 +7,7 @@ import pytest
 from gen.compile import CompileError, compile_source
 from gen.compile.nvcc import parse_resources, split_flags
 from gen.compile.result import Parameter
-from gen.compile.signature import check_launch, read_signature
+from gen.compile.signature import check_bounds, check_launch, declared_signature, read_signature
 from tests.compile.conftest import SOURCES
 
 AXPY = (SOURCES / "axpy.py").read_text()
@@ -102,7 +102,7 @@ PARAMETERS = (Parameter("p", "pointer"), Parameter("n", "i32"))
 
 def test_signature_takes_the_declared_names():
     assert read_signature(CUDA, "f_kernel", DECLARED) == PARAMETERS
-    check_launch(CUDA, PTX, "f_kernel", PARAMETERS, 64, 0)
+    check_launch(PTX, "f_kernel", PARAMETERS, 64, 0)
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,25 @@ def test_signature_against_the_declaration(declared, message):
         (",\n\t.param .u32 f_kernel_param_1", "", 64, 0, r"\[8, 4\], .* \[8\]"),
         (".param .u32 f_kernel_param_1", ".param .align 2 .b8 f_kernel_param_1[2]", 64, 0, r"\[8, 2\]"),
         (".maxntid 64", ".maxntid 32", 64, 0, "threads in PTX"),
-        ("", "", 32, 0, "threads of the launch bounds"),
         ("", "", 64, 16, "use of dynamic shared memory"),
         ("f_kernel(", "g_kernel(", 64, 0, "no entry f_kernel"),
     ],
 )
 def test_launch_against_the_ptx(old, new, threads, shared, message):
     with pytest.raises(CompileError, match=message):
-        check_launch(CUDA, PTX.replace(old, new), "f_kernel", PARAMETERS, threads, shared)
+        check_launch(PTX.replace(old, new), "f_kernel", PARAMETERS, threads, shared)
+
+
+def test_launch_bounds_against_the_threads():
+    check_bounds(CUDA, "f_kernel", 64)
+    with pytest.raises(CompileError, match="threads of the launch bounds"):
+        check_bounds(CUDA, "f_kernel", 32)
+
+
+def test_declared_types():
+    assert declared_signature([{"name": "p", "dtype": "handle"}]) == (Parameter("p", "pointer"),)
+    with pytest.raises(CompileError, match="the parameter 'v' has the type float8_e4m3fn; use a scalar"):
+        declared_signature([{"name": "v", "dtype": "float8_e4m3fn"}])
 
 
 def test_resources_sum_what_was_not_inlined():
