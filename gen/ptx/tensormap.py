@@ -105,6 +105,8 @@ class TensorMap:
                 f"TensorMap: box {self.box} and element strides {tuple(element_strides)} must have one entry "
                 f"for each of {self.rank} dimensions, innermost first"
             )
+        if not all(0 < n <= _SIZE_LIMIT for n in self.sizes):
+            raise PtxError(f"TensorMap: sizes {self.sizes} must be from 1 to 2^32")
         if self.strides[0] != self.span.itemsize:
             raise PtxError("TensorMap: the last dimension of the array must be contiguous")
         if self.span.pointer % aligned:
@@ -118,8 +120,6 @@ class TensorMap:
                     f"TensorMap: dimension {i} has a stride of {stride} bytes; it must be positive, below "
                     f"2^40 and a multiple of {aligned}: pad the rows of the array"
                 )
-        if not all(0 < n <= _SIZE_LIMIT for n in self.sizes):
-            raise PtxError(f"TensorMap: sizes {self.sizes} must be from 1 to 2^32")
         if not all(1 <= n <= _BOX_LIMIT for n in self.box):
             raise PtxError(f"TensorMap: box {self.box} must have 1 to {_BOX_LIMIT} elements a dimension")
         if not all(1 <= s <= _STRIDE_LIMIT for s in element_strides):
