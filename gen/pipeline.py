@@ -61,11 +61,12 @@ def build(
     """Write the sources below `folder` and compile them in parallel; `on_done` gets each result."""
     for item in prepared:
         write(item.rendered.files, folder / item.spec.name)
-    for target in sorted({arch or str(item.spec.target) for item in prepared}):
+    kinds = {(arch or str(item.spec.target), str(item.spec.backend)) for item in prepared}
+    for target, backend in sorted(kinds):
         items = {
             item.source(folder).resolve(): item
             for item in prepared
-            if (arch or str(item.spec.target)) == target
+            if (arch or str(item.spec.target), str(item.spec.backend)) == (target, backend)
         }
 
         def done(
@@ -75,7 +76,7 @@ def build(
         ) -> None:
             on_done(items[path.resolve()], result)
 
-        compile_many(list(items), arch=target, on_done=done)
+        compile_many(list(items), arch=target, backend=backend, on_done=done)
 
 
 def compile_prepared(item: Prepared, folder: Path) -> Compiled:

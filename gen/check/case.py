@@ -60,10 +60,14 @@ class Inputs:
 
 @dataclass(frozen=True)
 class FuzzSize:
-    """How far the fuzzer takes a run-time size: to `cap`, with more weight around multiples of `step`."""
+    """How far the fuzzer takes a run-time size: to `cap`, with more weight around multiples of `step`.
+
+    Sizes are multiples of `unit`, which divides `step`.
+    """
 
     cap: int
     step: int = 1
+    unit: int = 1
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,11 @@ def validate(spec: KernelSpec, family: ModuleType, case: Case) -> None:
     _same_names(spec, "sizes", set(case.sizes), set(names))
     for name, size in case.sizes.items():
         low, high = bounds(getattr(spec.shapes, name))
-        if type(size) is not int or not low <= size <= high:
+        unit = names[name].unit
+        if type(size) is not int or not low <= size <= high or size % unit:
+            wanted = f"a multiple of {unit}" if unit > 1 else "an integer"
             raise ValueError(
-                f"{spec.name}: the size {name} is {quote(size)}; use an integer from {low} to {high}"
+                f"{spec.name}: the size {name} is {quote(size)}; use {wanted} from {low} to {high}"
             )
     kinds: dict[str, list[Knob]] = {name: list(known) for name, known in family.knobs(spec).items()}
     for example in family.must_test(spec).values():
@@ -62,7 +64,10 @@ def _same_names(spec: KernelSpec, what: str, got: set[str], want: set[str]) -> N
 
 def _sizes(low: int, high: int, limit: FuzzSize) -> st.SearchStrategy[int]:
     """Sizes from `low` to at most the cap: the ends, multiples of the step and their neighbours."""
-    top = min(high, max(limit.cap, low))
-    edges = {low, low + 1, top, *(m + d for m in range(0, top + 1, limit.step) for d in (-1, 0, 1))}
+    unit = limit.unit
+    low, top = -(-low // unit), min(high, max(limit.cap, low)) // unit
+    multiples = range(0, top + 1, limit.step // unit)
+    edges = {low, low + 1, top, *(m + d for m in multiples for d in (-1, 0, 1))}
     # The plain integers come first, so that failing cases shrink to the smallest.
-    return st.integers(low, top) | st.sampled_from(sorted(e for e in edges if low <= e <= top))
+    units = st.integers(low, top) | st.sampled_from(sorted(e for e in edges if low <= e <= top))
+    return units.map(lambda count: count * unit)

@@ -39,7 +39,7 @@ def operation(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Operati
             rendered = render(spec, plan, templates=jinja2.DictLoader({plan.template: text}))
             where = folder / f"{spec.name}_{len(made)}"
             write(rendered.files, where)
-            compiled = compile_source(where / "kernel.py", arch=str(spec.target))
+            compiled = compile_source(where / "kernel.py", backend=str(spec.backend), arch=str(spec.target))
             made[path, edits] = Operation(spec, compiled, Interpreter(), device.load(device.DEFAULT))
         return made[path, edits]
 

@@ -1,0 +1,127 @@
+"""Tiles, shared memory and launches of an FP8 block-scaled GEMM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gen.device import Device
+from gen.families.fp8_block_gemm.options import OutType, ScaleType
+from gen.plan import (
+    SHARED_BYTES_PER_BLOCK,
+    Launch,
+    LaunchPlan,
+    Scratch,
+    SharedBuffer,
+    TilePlan,
+    plan_splits,
+    refuse_oversized,
+    shared_bytes,
+)
+from gen.values import SplitWord
+
+if TYPE_CHECKING:
+    from gen.families.fp8_block_gemm.spec import Bucket, Spec
+
+TEMPLATE = "fp8_block_gemm.py.j2"
+K_BLOCK = 128
+"""k of one scale."""
+
+OUT_TYPES = {
+    OutType.BFLOAT16: ("BFloat16", 2),
+    OutType.FLOAT16: ("Float16", 2),
+    OutType.FLOAT32: ("Float32", 4),
+}
+SCALE_TYPES = {ScaleType.FLOAT32: ("Float32", 4), ScaleType.UE8M0: ("Uint8", 1)}
+"""CuTe DSL's name and the bytes of an element."""
+
+
+def kernel_name(bucket: Bucket) -> str:
+    """The kernel of a bucket."""
+    return f"gemm_m{bucket.m}"
+
+
+def bucket_of(spec: Spec, m: int) -> Bucket:
+    """The first bucket that serves m rows."""
+    return next(b for b in spec.tile.buckets if b.up_to is None or m <= b.up_to)
+
+
+def _buffers(spec: Spec, bucket: Bucket, stages: int) -> tuple[SharedBuffer, ...]:
+    buffers = [
+        SharedBuffer("b_tile", (stages, bucket.n, K_BLOCK), 1),
+        SharedBuffer("a_tile", (stages, bucket.m, K_BLOCK), 1),
+    ]
+    if spec.split is not SplitWord.NONE:
+        buffers.append(SharedBuffer("is_last", (1,), 4))
+    return tuple(buffers)
+
+
+def plan(spec: Spec) -> TilePlan:
+    """The blocks of a spec. Raises SpecError where one cannot work, with the nearest setting that does."""
+    for i, bucket in enumerate(spec.tile.buckets):
+        fitting = [
+            s for s in range(2, 9) if shared_bytes(_buffers(spec, bucket, s)) <= SHARED_BYTES_PER_BLOCK
+        ]
+        refuse_oversized(
+            spec,
+            _buffers(spec, bucket, bucket.stages),
+            f"tile.buckets.{i}.stages",
+            f"use {max(fitting)}",
+        )
+    largest = max(spec.tile.buckets, key=lambda b: (b.m + b.n) * b.stages)
+    return TilePlan(
+        template=TEMPLATE,
+        kernels=tuple(kernel_name(bucket) for bucket in spec.tile.buckets),
+        buffers=_buffers(spec, largest, largest.stages),
+        threads=max(bucket.threads for bucket in spec.tile.buckets),
+        context=_context(spec),
+    )
+
+
+def _context(spec: Spec) -> dict[str, object]:
+    split, groups = spec.split is not SplitWord.NONE, spec.shapes.groups
+    depth = " * ".join(["GROUPS"] * (groups > 1) + ["splits"] * split) or "1"
+    out_type, out_bytes = OUT_TYPES[spec.dtypes.out]
+    scale_type, scale_bytes = SCALE_TYPES[spec.dtypes.scale]
+    return {
+        "groups": groups,
+        "split": split,
+        "depth": depth,
+        "block_scaled": spec.dtypes.scale is ScaleType.UE8M0,
+        "out_type": out_type,
+        "out_bytes": out_bytes,
+        "scale_type": scale_type,
+        "scale_bytes": scale_bytes,
+        "buckets": [{**bucket.model_dump(), "kernel": kernel_name(bucket)} for bucket in spec.tile.buckets],
+    }
+
+
+def launch_plan(
+    spec: Spec, sizes: Mapping[str, int], device: Device, splits: int | None = None
+) -> LaunchPlan:
+    """The launch for run-time sizes `m`, `n` and `k` on a device.
+
+    `splits` overrides the spec's strategy where k is split at all.
+    """
+    m, n, k, groups = sizes["m"], sizes["n"], sizes["k"], spec.shapes.groups
+    bucket = bucket_of(spec, m)
+    n_blocks, m_blocks = math.ceil(n / bucket.n), math.ceil(m / bucket.m)
+    rows = n_blocks * m_blocks * groups
+    split = spec.split is not SplitWord.NONE
+    strategy = spec.split if splits is None or not split else splits
+    slots = device.sms * device.blocks_per_sm(
+        bucket.threads, shared_bytes(_buffers(spec, bucket, bucket.stages))
+    )
+    divided = plan_splits(strategy, tiles=k // K_BLOCK, rows=rows, slots=slots)
+    scalars: dict[str, int | float] = {"m": m, "n": n, "k": k}
+    scratch = {}
+    if split:
+        scalars |= {"splits": divided.count, "k_blocks_per_split": divided.tiles_per_split}
+        parts = divided.count if divided.count > 1 else 0
+        scratch = {
+            "partial_out": Scratch((parts, groups, m, n), "float32"),
+            "arrivals": Scratch((groups, m_blocks, n_blocks), "int32", zeroed=True),
+        }
+    launch = Launch(kernel_name(bucket), (n_blocks, m_blocks, groups * divided.count), bucket.threads)
+    return LaunchPlan(divided, (launch,), scalars, scratch)
