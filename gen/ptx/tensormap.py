@@ -40,7 +40,13 @@ _PACKINGS = {
     "b4x16_p64": Packing(16, 8, 16),
     "b6x16_p32": Packing(16, 12, 16),
 }
-_NANS = {"float16": 0x7FFF, "bfloat16": 0x7FFF, "float32": 0x7FFFFFFF, "float64": 0x7FFFFFFFFFFFFFFF}
+_NANS = {
+    "float16": 0x7FF7,
+    "bfloat16": 0x7FF7,
+    "float32": 0x7FF77FF7,
+    "float64": 0x7FF77FF77FF77FF7,
+}
+"""What the copy engine of sm_90 fills floating-point elements with: 0x7FF7 in every 16 bits."""
 
 
 class TensorMap:
@@ -144,6 +150,14 @@ class TensorMap:
         if self.fill == "nan" and self.kind not in _NANS:
             raise PtxError(f"TensorMap: fill='nan' needs a floating-point type, not {self.kind}")
 
+    @property
+    def alignment(self) -> int:
+        """Elements that the coordinate along dimension 0 is a multiple of: 16 bytes, as measured on sm_90."""
+        p = self.packing
+        if p.count == 1:
+            return max(UNIT // p.stored, 1)
+        return 128 if p.spread > p.stored else p.count
+
     def handle(self, number: int) -> bytes:
         """The 128 bytes that stand for the `number`-th map of a launch."""
         return np.array([_MAGIC, number] + [0] * 14, np.uint64).tobytes()
@@ -179,7 +193,9 @@ class TensorMap:
 
     def place(self, address: int) -> Array:
         """Shared-space addresses of the box's 16-byte units, in order, for a box that is put at `address`."""
-        unit = np.arange(address, address + self.bytes, UNIT, dtype=np.int64)
+        pitch = max(self.row_bytes, self.swizzle)  # swizzled rows are as long as the swizzle spans
+        rows = address + pitch * np.arange(self.bytes // self.row_bytes, dtype=np.int64)
+        unit = (rows[:, None] + np.arange(0, self.row_bytes, UNIT)).reshape(-1)
         if self.swizzle:
             unit ^= (unit >> 7 & (self.swizzle // UNIT - 1)) << 4
         return unit

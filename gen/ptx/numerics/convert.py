@@ -67,7 +67,7 @@ def convert(
                 return _integer_to_integer(src, dst_type, sat)
             return _integer_to_float(src, dst_type, rounding, sat)
         if src_type == "f32" and ftz:
-            src = float32.flush(src)
+            src = float32.canonical(float32.flush(src))
         value = src if src_type in ("f32", "f64") else decode(src, src_type)
         if dst_type in _INTEGERS:
             require_rounding(rounding or "none", tuple(_TO_INTEGRAL))
@@ -82,7 +82,33 @@ def convert(
             if not _widens(dst_type, src_type):
                 raise ValueError(f"cvt.{dst_type}.{src_type} may be inexact: give rn, rz, rm or rp")
             rounding = "rn"
-        return _to_float(value, dst_type, rounding, ftz=ftz, sat=sat, satfinite=satfinite, relu=relu)
+        if ftz and src_type == "f64" and dst_type == "f32":
+            value = float32.flush_exact(value.astype(np.float64), rounding)
+        result = _to_float(value, dst_type, rounding, ftz=ftz, sat=sat, satfinite=satfinite, relu=relu)
+        if not sat and (kept := _kept_nans(src, dst_type, src_type, rounding, satfinite)) is not None:
+            bits = f"u{result.itemsize}"
+            result = np.where(np.isnan(value), kept.astype(bits), result.view(bits)).view(result.dtype)
+        return result
+
+
+def _kept_nans(src: Array, dst_type: str, src_type: str, rounding: str, satfinite: bool) -> Array | None:
+    """Bits of NaN results where sm_90 makes them of the source's bits; None where they are canonical.
+
+    From f64 the sign and the upper payload are kept, quiet; bf16 is shifted into f32; rna to tf32 drops the
+    lower bits, of signaling NaNs down to infinity, and `satfinite` steps down from there.
+    """
+    if src_type == "f64" and dst_type in ("f16", "bf16", "f32"):
+        width, mantissa = {"f16": (16, 10), "bf16": (16, 7), "f32": (32, 23)}[dst_type]
+        bits = src.view(np.uint64)
+        exponent = np.uint64((1 << width - 1) - (1 << mantissa) | 1 << mantissa - 1)
+        payload = (bits >> np.uint64(52 - mantissa)) & np.uint64((1 << mantissa) - 1)
+        return np.asarray(((bits >> np.uint64(63)) << np.uint64(width - 1)) | exponent | payload)
+    if (dst_type, src_type) == ("f32", "bf16"):
+        return np.asarray(src.astype(np.uint32) << np.uint32(16))
+    if dst_type == "tf32" and rounding == "rna":
+        dropped = src.view(np.uint32) & np.uint32(0xFFFFE000)
+        return np.asarray(dropped - np.uint32(0x2000) if satfinite else dropped)
+    return None
 
 
 def convert_x2(

@@ -1,8 +1,9 @@
 """Correctly rounded `.f32` arithmetic.
 
 Every function takes and returns float32 arrays, broadcasting. `ftz` flushes subnormal inputs and results to
-zero of the same sign; `sat` clamps the result to [0, 1] with NaN as +0; NaN results are the canonical
-0x7FFFFFFF (PTX ISA, "Floating-Point Instructions").
+zero of the same sign; a result that only its last rounding makes normal is not flushed (as on sm_90). `sat`
+clamps the result to [0, 1] with NaN as +0; NaN results are the canonical 0x7FFFFFFF (PTX ISA,
+"Floating-Point Instructions").
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ def flush(a: Float32Array) -> Float32Array:
     """Subnormals replaced by zero of the same sign."""
     tiny = np.abs(a) < _MIN_NORMAL
     return np.asarray(np.where(tiny, np.copysign(np.float32(0), a), a)) if tiny.any() else a
+
+
+def flush_exact(x: Float64Array, rounding: str) -> Float64Array:
+    """Unrounded results replaced by zero where they would be subnormal, had the exponent no least value."""
+    tiny = np.abs(x) < _MIN_NORMAL
+    if not tiny.any():
+        return x
+    tiny &= np.abs(to_float32(np.where(tiny, x, 0.0) * 2.0**64, rounding)) < _MIN_NORMAL * 2.0**64
+    return np.asarray(np.where(tiny, np.copysign(0.0, x), x))
 
 
 def canonical(a: Float32Array) -> Float32Array:
@@ -73,9 +83,11 @@ def mul(
     if ftz:
         a, b = flush(a), flush(b)
     with np.errstate(all="ignore"):
-        if rounding == "rn":
-            return finish(a * b, ftz, sat)
-        return finish(to_float32(_product(a, b), rounding), ftz, sat)
+        nearest = a * b
+        if rounding == "rn" and not (ftz and _may_be_tiny(nearest)):
+            return finish(nearest, ftz, sat)
+        product = _product(a, b)
+        return finish(to_float32(flush_exact(product, rounding) if ftz else product, rounding), ftz, sat)
 
 
 def fma(
@@ -98,9 +110,9 @@ def fma(
         if rounding == "rn":
             s = np.asarray(product + c)
             tie = (s.view(np.int64) & 0x1FFFFFFF) == 0x10000000
-            if not (tie | ((np.abs(s) < 2.0**-126) & (s != 0))).any():
+            if not (tie | ((np.abs(s) <= 2.0**-126) & (s != 0))).any():
                 return finish(s.astype(np.float32), ftz, sat)
-        return finish(_rounded_sum(product, np.asarray(c, dtype=np.float64), rounding), ftz, sat)
+        return finish(_rounded_sum(product, np.asarray(c, dtype=np.float64), rounding, ftz), ftz, sat)
 
 
 def div(
@@ -115,9 +127,11 @@ def div(
     if ftz:
         a, b = flush(a), flush(b)
     with np.errstate(all="ignore"):
-        if rounding == "rn":
-            return finish(a / b, ftz, sat)
-        return finish(to_float32(a.astype(np.float64) / b.astype(np.float64), rounding), ftz, sat)
+        nearest = a / b
+        if rounding == "rn" and not (ftz and _may_be_tiny(nearest)):
+            return finish(nearest, ftz, sat)
+        quotient = a.astype(np.float64) / b.astype(np.float64)
+        return finish(to_float32(flush_exact(quotient, rounding) if ftz else quotient, rounding), ftz, sat)
 
 
 def rcp(a: Float32Array, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> Float32Array:
@@ -154,25 +168,30 @@ def maximum(
 
 
 def neg(a: Float32Array, ftz: bool = False) -> Float32Array:
-    """Sign flipped, of NaN too."""
-    return (bits(flush(a) if ftz else a) ^ _SIGN).view(np.float32)
+    """Sign flipped."""
+    return canonical((bits(flush(a) if ftz else a) ^ _SIGN).view(np.float32))
 
 
 def abs_(a: Float32Array, ftz: bool = False) -> Float32Array:
-    """Sign cleared, of NaN too."""
-    return (bits(flush(a) if ftz else a) & _MAGNITUDE).view(np.float32)
+    """Sign cleared."""
+    return canonical((bits(flush(a) if ftz else a) & _MAGNITUDE).view(np.float32))
 
 
 def _product(a: Float32Array, b: Float32Array) -> Float64Array:
     return np.asarray(a, dtype=np.float64) * np.asarray(b, dtype=np.float64)
 
 
-def _rounded_sum(p: Float64Array, c: Float64Array, rounding: str) -> Float32Array:
+def _may_be_tiny(nearest: Float32Array) -> bool:
+    """Whether rounding may have hidden from `flush` that a result is subnormal."""
+    return bool((np.abs(nearest) == _MIN_NORMAL).any())
+
+
+def _rounded_sum(p: Float64Array, c: Float64Array, rounding: str, ftz: bool = False) -> Float32Array:
     require_rounding(rounding)
     s = sum_to_odd(p, c)
     if rounding == "rm":  # an exact zero from unlike signs is -0 only here
         s = np.where((s == 0) & (np.signbit(p) != np.signbit(c)), -0.0, s)
-    return to_float32(s, rounding)
+    return to_float32(flush_exact(s, rounding) if ftz else s, rounding)
 
 
 def _select(

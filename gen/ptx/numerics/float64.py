@@ -2,7 +2,9 @@
 
 Every function takes and returns float64 arrays, broadcasting. Nearest rounding is NumPy's; the directed modes
 and fma work on significands scaled to [0.5, 1), where no intermediate over- or underflows, and round once.
-NaN payloads are NumPy's: the PTX ISA leaves them open.
+The PTX ISA leaves NaNs open; here they are those of sm_90: one operand's, made quiet, the second's before
+the first's in a sum or product, b's, c's, then a's in a fma, the first's in a quotient; 0xFFF8… where no
+operand is NaN.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from gen.ptx.numerics.rounding import (
 )
 
 _SIGN = np.uint64(1 << 63)
+_QUIET = np.uint64(1 << 51)
+_DEFAULT_NAN = np.uint64(0xFFF8 << 48)
 # Terms whose exponents differ by more only act as a sticky bit on each other: a product has 106 bits.
 _FAR = 200
 
@@ -28,7 +32,8 @@ def add(a: Float64Array, b: Float64Array, rounding: str = "rn") -> Float64Array:
     """a + b."""
     require_rounding(rounding)
     with np.errstate(all="ignore"):
-        return np.asarray(a + b) if rounding == "rn" else fma(a, np.ones_like(a), b, rounding)
+        plain = np.asarray(a + b) if rounding == "rn" else fma(a, np.ones_like(a), b, rounding)
+        return _with_nans(plain, b, a)
 
 
 def sub(a: Float64Array, b: Float64Array, rounding: str = "rn") -> Float64Array:
@@ -41,10 +46,10 @@ def mul(a: Float64Array, b: Float64Array, rounding: str = "rn") -> Float64Array:
     require_rounding(rounding)
     with np.errstate(all="ignore"):
         plain = np.asarray(a * b)
-        if rounding == "rn":
-            return plain
-        product, error, exponent = _scaled_product(a, b)
-        return np.where(_regular(a, b), round_scaled(product, error, exponent, rounding), plain)
+        if rounding != "rn":
+            product, error, exponent = _scaled_product(a, b)
+            plain = np.where(_regular(a, b), round_scaled(product, error, exponent, rounding), plain)
+        return _with_nans(plain, b, a)
 
 
 def fma(a: Float64Array, b: Float64Array, c: Float64Array, rounding: str = "rn") -> Float64Array:
@@ -67,7 +72,7 @@ def fma(a: Float64Array, b: Float64Array, c: Float64Array, rounding: str = "rn")
         # overflows must not meet an infinite c.
         plain = np.where(np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c), c + c, a * b + c)
         plain = np.where((plain == 0) & np.isfinite(c), zero, plain)
-        return np.where(_regular(a, b) & np.isfinite(c), exact, plain)
+        return _with_nans(np.where(_regular(a, b) & np.isfinite(c), exact, plain), b, c, a)
 
 
 def div(a: Float64Array, b: Float64Array, rounding: str = "rn") -> Float64Array:
@@ -76,13 +81,13 @@ def div(a: Float64Array, b: Float64Array, rounding: str = "rn") -> Float64Array:
     with np.errstate(all="ignore"):
         plain = np.asarray(a / b)
         if rounding == "rn":
-            return plain
+            return _with_nans(plain, a, b)
         (ma, ea), (mb, eb) = np.frexp(a), np.frexp(b)
         quotient = ma / mb
         product, error = two_product(quotient, mb)
         remainder = (ma - product) - error
         exact = round_scaled(quotient, remainder * np.sign(mb), ea - eb, rounding)
-        return np.where(_regular(a, b), exact, plain)
+        return _with_nans(np.where(_regular(a, b), exact, plain), a, b)
 
 
 def rcp(a: Float64Array, rounding: str = "rn") -> Float64Array:
@@ -96,14 +101,14 @@ def sqrt(a: Float64Array, rounding: str = "rn") -> Float64Array:
     with np.errstate(all="ignore"):
         plain = np.asarray(np.sqrt(a))
         if rounding == "rn":
-            return plain
+            return _with_nans(plain, a)
         m, e = np.frexp(a)
         odd = e & 1
         m, e = np.ldexp(m, odd), (e - odd) >> 1
         root = np.sqrt(m)
         square, error = two_product(root, root)
         exact = round_scaled(root, (m - square) - error, e, rounding)
-        return np.where(np.isfinite(a) & (a > 0), exact, plain)
+        return _with_nans(np.where(np.isfinite(a) & (a > 0), exact, plain), a)
 
 
 def minimum(a: Float64Array, b: Float64Array) -> Float64Array:
@@ -117,17 +122,28 @@ def maximum(a: Float64Array, b: Float64Array) -> Float64Array:
 
 
 def neg(a: Float64Array) -> Float64Array:
-    """Sign flipped, of NaN too."""
-    return (_bits(a) ^ _SIGN).view(np.float64)
+    """Sign flipped, but of NaN, which is made quiet."""
+    return _with_nans((_bits(a) ^ _SIGN).view(np.float64), a)
 
 
 def abs_(a: Float64Array) -> Float64Array:
-    """Sign cleared, of NaN too."""
-    return (_bits(a) & ~_SIGN).view(np.float64)
+    """Sign cleared, but of NaN, which is made quiet."""
+    return _with_nans((_bits(a) & ~_SIGN).view(np.float64), a)
 
 
 def _bits(a: Float64Array) -> npt.NDArray[np.uint64]:
     return np.asarray(a, dtype=np.float64).view(np.uint64)
+
+
+def _with_nans(result: Float64Array, *operands: Float64Array) -> Float64Array:
+    """The result with its NaNs replaced by the first NaN among the operands, quiet, or the default one."""
+    nan = np.isnan(result)
+    if not nan.any():
+        return np.asarray(result)
+    source = np.full(result.shape, _DEFAULT_NAN)
+    for operand in reversed(operands):
+        source = np.where(np.isnan(operand), _bits(operand) | _QUIET, source)
+    return np.where(nan, source.view(np.float64), result)
 
 
 def _regular(a: Float64Array, b: Float64Array) -> npt.NDArray[np.bool_]:
@@ -149,4 +165,4 @@ def _select(a: Float64Array, b: Float64Array, smaller: bool) -> Float64Array:
         first = (a < b) if smaller else (a > b)
         ties = _bits(a) | _bits(b) if smaller else _bits(a) & _bits(b)
         d = np.where(first, a, np.where(a == b, ties.view(np.float64), b))
-    return np.asarray(np.where(np.isnan(b), a, d))
+    return _with_nans(np.where(np.isnan(b), a, d), b, a)

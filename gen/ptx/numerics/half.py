@@ -15,9 +15,12 @@ UInt16Array = npt.NDArray[np.uint16]
 
 _NAN = np.uint16(0x7FFF)
 _OPERANDS = {
-    "add": 2, "sub": 2, "mul": 2, "fma": 3, "min": 2, "max": 2, "min.nan": 2, "max.nan": 2,
-    "neg": 1, "abs": 1, "ex2": 1, "tanh": 1,
+    "add": 2, "sub": 2, "mul": 2, "fma": 3, "neg": 1, "abs": 1, "ex2": 1, "tanh": 1,
+    "min.xorsign.abs": 2, "max.xorsign.abs": 2, "min.nan.xorsign.abs": 2, "max.nan.xorsign.abs": 2,
+    "min": 2, "max": 2, "min.nan": 2, "max.nan": 2,
 }  # fmt: skip
+_INF = {"f16": np.uint16(0x7C00), "bf16": np.uint16(0x7F80)}
+_LEAST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
 _MIN_NORMAL = {"f16": np.uint16(0x0400), "bf16": np.uint16(0x0080)}
 
 
@@ -27,8 +30,9 @@ def arith(
     """The result bits, uint16, of raw uint16 operands of `fmt` ("f16" or "bf16"), broadcasting.
 
     op: add sub mul fma (rounded to nearest even), min max (one NaN gives the other operand), min.nan max.nan,
-    neg abs (sign bit only), ex2 tanh (the `.approx` forms: evaluated in float64 and rounded once, so within
-    the documented error). `ftz` flushes subnormal inputs and results to zero of the same sign; `sat` clamps
+    each with .xorsign.abs too, neg abs, ex2 tanh (the `.approx` forms: evaluated in float64 and rounded once,
+    so within the documented error). `ftz` flushes subnormal inputs, and results that are subnormal but
+    for the last rounding, to zero of the same sign; `sat` clamps
     to [0, 1] with NaN as +0; `relu` makes negative results, -0 included, +0. NaN results are 0x7FFF. Raises
     ValueError for another op, format or operand count.
     """
@@ -38,20 +42,19 @@ def arith(
         )
     raw = [np.asarray(o).astype(np.uint16) for o in operands]
     if ftz:
-        raw = [_flush(r, fmt) for r in raw]
+        raw = [flush(r, fmt) for r in raw]
     if op in ("neg", "abs"):
-        return np.asarray(raw[0] ^ np.uint16(0x8000) if op == "neg" else raw[0] & np.uint16(0x7FFF))
+        flipped = raw[0] ^ np.uint16(0x8000) if op == "neg" else raw[0] & np.uint16(0x7FFF)
+        return np.where((flipped & np.uint16(0x7FFF)) > _INF[fmt], _NAN, flipped)
     with np.errstate(all="ignore"):
         values = [decode(r, fmt) for r in raw]
         if op.startswith(("min", "max")):
             select = float32.minimum if op.startswith("min") else float32.maximum
-            result = encode(select(*values, nan=op.endswith(".nan")), fmt)
+            result = encode(select(*values, nan=".nan" in op, xorsign_abs="xorsign" in op), fmt)
         else:
-            result = encode(_compute(op, values), fmt)
-    if ftz:
-        result = _flush(result, fmt)
-    magnitude = result & np.uint16(0x7FFF)
-    nan = magnitude > (0x7C00 if fmt == "f16" else 0x7F80)
+            exact = _compute(op, values)
+            result = encode(_flush_exact(exact.astype(np.float64), fmt) if ftz else exact, fmt)
+    nan = (result & np.uint16(0x7FFF)) > _INF[fmt]
     negative = result > np.uint16(0x7FFF)
     if sat:
         one = np.uint16(0x3C00 if fmt == "f16" else 0x3F80)
@@ -80,5 +83,13 @@ def _compute(op: str, v: list[Float32Array]) -> Float32Array | Float64Array:
     return np.asarray(np.exp2(wide[0]) if op == "ex2" else np.tanh(wide[0]))
 
 
-def _flush(raw: npt.NDArray[Any], fmt: str) -> npt.NDArray[Any]:
+def _flush_exact(x: Float64Array, fmt: str) -> Float64Array:
+    """As `float32.flush_exact`, to nearest even."""
+    rounded = decode(encode(x * 2.0**12, fmt), fmt)
+    tiny = np.abs(rounded) < _LEAST_NORMAL[fmt] * 2.0**12
+    return np.where(tiny, np.copysign(0.0, x), x)
+
+
+def flush(raw: npt.NDArray[Any], fmt: str) -> npt.NDArray[Any]:
+    """Raw bits with subnormals replaced by zero of the same sign."""
     return np.where((raw & np.uint16(0x7FFF)) < _MIN_NORMAL[fmt], raw & np.uint16(0x8000), raw)

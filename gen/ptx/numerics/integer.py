@@ -165,12 +165,11 @@ def fns(mask: UInt32Array, base: UInt32Array, offset: npt.NDArray[np.int32]) -> 
     return d
 
 
-def dp4a(a: IntArray, b: IntArray, c: IntArray, *, a_signed: bool, b_signed: bool) -> IntArray:
-    """c plus the dot product of four bytes, wrapping; int32, or uint32 with both operands unsigned."""
-    total = np.asarray(c).astype(np.int64)
-    for i in range(4):
-        total = total + _extract_byte(a, i, a_signed) * _extract_byte(b, i, b_signed)
-    return np.asarray(total.astype(np.int32 if a_signed or b_signed else np.uint32))
+def szext(a: IntArray, length: UInt32Array, *, wrap: bool) -> IntArray:
+    """The low `length` bits (modulo 32 with `wrap`, else at most 32) of a, extended to 32; 0 for length 0."""
+    n = length.astype(np.int64) & 31 if wrap else np.minimum(length.astype(np.int64), 32)
+    up = (32 - n).clip(0, 31).astype(a.dtype)
+    return np.asarray(np.where(n == 0, a.dtype.type(0), (a << up) >> up))
 
 
 def mul_hi(a: IntArray, b: IntArray) -> IntArray:
@@ -259,11 +258,6 @@ def _safe_divisor(b: IntArray) -> IntArray:
 
 def _clamp32(total: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     return np.asarray(total.clip(-(2**31), 2**31 - 1).astype(np.int32))
-
-
-def _extract_byte(a: IntArray, index: int, signed: bool) -> npt.NDArray[np.int64]:
-    byte = ((_u32(a) >> np.uint32(8 * index)) & np.uint32(0xFF)).astype(np.uint8)
-    return np.asarray((byte.view(np.int8) if signed else byte).astype(np.int64))
 
 
 def _fill_right(a: IntArray) -> IntArray:

@@ -137,6 +137,9 @@ def mad(c: Context) -> Op:
         return _float(c, "fma", kind)
     part = c.modifiers.pick("lo", "hi", "wide")
     opcode = c.instruction.opcode
+    if part == "hi" and kind == "s32" and c.modifiers.flag("sat"):
+        high = partial(integer.mul24, hi=True) if opcode == "mad24" else integer.mul_hi
+        return _emit(c, lambda x, y, z: integer.add_sat(high(x, y), z), kind)
     sets, uses = c.modifiers.flag("cc"), opcode == "madc"
     if sets or uses:
         return carry.mad(c, kind, part, uses=uses, sets=sets)
@@ -172,6 +175,7 @@ def minmax(c: Context) -> Op:
     c.need(3, 4)
     kind = c.modifiers.type()
     name = c.instruction.opcode
+    relu = kind in ("s16x2", "s32") and c.modifiers.flag("relu")
     if kind in ("u16x2", "s16x2"):
         ufunc, dtype = (
             (np.minimum if name == "min" else np.maximum),
@@ -180,14 +184,16 @@ def minmax(c: Context) -> Op:
 
         def packed(a: Array, b: Array) -> Array:
             words = ufunc(np.ascontiguousarray(a).view(dtype), np.ascontiguousarray(b).view(dtype))
-            return np.asarray(words).view(np.uint32)
+            return np.asarray(np.maximum(words, 0) if relu else words).view(np.uint32)
 
         return _emit(c, packed, "b32")
     if kind in _INTEGERS:
-        function: Callable[..., Any] = np.minimum if name == "min" else np.maximum
+        ufunc = np.minimum if name == "min" else np.maximum
+        function: Callable[..., Any] = (lambda a, b: np.maximum(ufunc(a, b), 0)) if relu else ufunc
     elif kind in _HALVES:
-        nan = ".nan" if c.modifiers.flag("NaN") else ""
-        function = _half(name + nan, kind, **{"ftz": True} if c.modifiers.flag("ftz") else {})
+        suffix = (".nan" if c.modifiers.flag("NaN") else "") + ".xorsign.abs" * c.modifiers.flag("xorsign")
+        c.modifiers.flag("abs")
+        function = _half(name + suffix, kind, **{"ftz": True} if c.modifiers.flag("ftz") else {})
     elif kind == "f64":
         function = float64.minimum if name == "min" else float64.maximum
     else:
@@ -261,7 +267,7 @@ def testp(c: Context) -> Op:
         "infinite": np.isinf,
         "number": lambda a: ~np.isnan(a),
         "notanumber": np.isnan,
-        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+        "normal": lambda a: np.isfinite(a) & ((a == 0) | (np.abs(a) >= np.finfo(a.dtype).tiny)),
         "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
     }
     test = tests[c.modifiers.pick(*tests)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gen.ptx.arrays import DTYPES, HOST, VIEWS, Array
-from gen.ptx.ops.access import GENERIC, LOCAL, SHARED, classify, shared_offset, to_space
+from gen.ptx.ops.access import GENERIC, GLOBAL, LOCAL, SHARED, classify, shared_offset, to_space
 from gen.ptx.ops.memory import take_hints, take_space
 from gen.ptx.ops.updates import OPERATIONS, Update, update_of
 
@@ -31,7 +31,7 @@ def atomic(c: Context) -> Op:
     count = int((modifiers.pick("v2", "v4", "v8") or "v1")[1:])
     kind = modifiers.type()
     modifiers.done()
-    update = update_of(name, kind)
+    updates = {SHARED: update_of(name, kind), GLOBAL: update_of(name, kind, ftz=True)}
     view = VIEWS["u" + kind[1:] if kind[0] == "b" and kind[1:].isdigit() else kind]
     operands = list(c.operands)
     outs: list[Slot] = []
@@ -53,7 +53,7 @@ def atomic(c: Context) -> Op:
     def run(m: State) -> None:
         where = address(m)
         given = [[m.v[view][slot.index][m.sel] for slot in vector] for vector in values]
-        old = _apply(m, ins, space, where, view, update, given, count)
+        old = _apply(m, ins, space, where, view, updates, given, count)
         for slot, word in zip(outs, old, strict=False):
             m.v[view][slot.index][m.sel] = word
 
@@ -66,7 +66,7 @@ def _apply(
     space: str,
     address: Array,
     view: str,
-    update: Update,
+    updates: dict[str, Update],
     given: list[list[Array]],
     count: int,
 ) -> list[Array]:
@@ -75,7 +75,7 @@ def _apply(
         kinds = classify(m, address)
         if not isinstance(kinds, str) or kinds == LOCAL:
             m.fault("unsupported address", ins, 0, "atomics on local memory, or on several spaces at once")
-        return _apply(m, ins, kinds, to_space(m, kinds, address), view, update, given, count)
+        return _apply(m, ins, kinds, to_space(m, kinds, address), view, updates, given, count)
     dtype = DTYPES[view]
     width = np.dtype(dtype).itemsize
     size = width * count
@@ -89,7 +89,9 @@ def _apply(
 
     def perform() -> None:
         for i in range(count):
-            results.append(_in_turn(m, address + i * width, np.dtype(dtype), update, [g[i] for g in given]))
+            results.append(
+                _in_turn(m, address + i * width, np.dtype(dtype), updates[space], [g[i] for g in given])
+            )
 
     if space == SHARED:
         never = np.zeros(m.n, bool)

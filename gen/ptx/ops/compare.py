@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gen.ptx.arrays import Array
-from gen.ptx.numerics import float32
+from gen.ptx.numerics import float32, half
 from gen.ptx.numerics.formats import decode
-from gen.ptx.ops.emit import emit, halves
+from gen.ptx.ops.emit import emit, halves, join_halves
 from gen.ptx.syntax import Name
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ _ORDERED: dict[str, np.ufunc] = {
     **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal},
     **{"gt": np.greater, "ge": np.greater_equal, "lo": np.less, "ls": np.less_equal},
     **{"hi": np.greater, "hs": np.greater_equal},
+}
+_TRUE: dict[str, Any] = {
+    **{"u16": np.uint16(0xFFFF), "u32": np.uint32(0xFFFFFFFF), "s32": np.int32(-1), "f32": np.float32(1)},
+    **{"f16": np.uint16(0x3C00), "bf16": np.uint16(0x3F80)},
 }
 _OPPOSITE = {"equ": "ne", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt"}
 _COMBINE: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
@@ -52,7 +56,8 @@ def _compare(c: Context, kind: str) -> Comparison:
     is_float = kind[0] == "f" or kind.startswith("bf")
     compare = _comparison(name, is_float)
     if kind in ("f16", "bf16"):
-        c.modifiers.flag("ftz")
+        if c.modifiers.flag("ftz"):
+            return lambda a, b: compare(decode(half.flush(a, kind), kind), decode(half.flush(b, kind), kind))
         return lambda a, b: compare(decode(a, kind), decode(b, kind))
     if kind == "f32" and c.modifiers.flag("ftz"):
         return lambda a, b: compare(float32.flush(a), float32.flush(b))
@@ -114,17 +119,36 @@ def _setp_packed(c: Context, kind: str) -> Op:
     return run
 
 
+def _set_packed(c: Context, out: str, kind: str) -> Op:
+    """set.CmpOp.dtype.f16x2: halves of ones (u32, s32) or of 1.0 where the comparison of the halves holds."""
+    compare = _compare(c, kind)
+    c.modifiers.done()
+    if out not in ("u32", "s32", kind + "x2"):
+        raise c.instruction.error("this type of set is not implemented")
+    true = _TRUE["u16" if out in ("u32", "s32") else kind]
+    d = c.destination(c.operands[0], "b32")
+    a, b = (c.source(o, "b32") for o in c.operands[1:3])
+
+    def both(x: Array, y: Array) -> Array:
+        pairs = zip(halves(x), halves(y), strict=True)
+        return join_halves(*(np.where(compare(p, q), true, np.uint16(0)) for p, q in pairs))
+
+    return emit(both, d, a, b)
+
+
 def set_value(c: Context) -> Op:
     """set.CmpOp.dtype.stype: all ones or 1.0 where the comparison holds."""
     c.need(3, 4)
     out, kind = c.modifiers.types()
-    if kind in ("f16x2", "bf16x2") or out not in ("u32", "s32", "f32"):
+    if kind.endswith("x2"):
+        return _set_packed(c, out, kind[:-2])
+    if out not in _TRUE:
         raise c.instruction.error("this type of set is not implemented")
     kind = "u" + kind[1:] if kind[0] == "b" and kind[1] != "f" else kind
     compare = _compare(c, kind)
     combine = c.modifiers.pick(*_COMBINE)
     c.modifiers.done()
-    true: Any = np.float32(1) if out == "f32" else np.uint32(0xFFFFFFFF) if out == "u32" else np.int32(-1)
+    true: Any = _TRUE[out]
     zero = true * 0
     d = c.destination(c.operands[0], out)
     sources = [c.source(o, kind) for o in c.operands[1:3]]
@@ -162,10 +186,12 @@ def select_by_sign(c: Context) -> Op:
     """slct d, a, b, c: a where c >= 0 (and not NaN), else b."""
     c.need(4)
     kind, by = c.modifiers.types()
-    c.modifiers.flag("ftz")  # a subnormal c is on the same side of zero as its flushed value
+    ftz = c.modifiers.flag("ftz")
     c.modifiers.done()
     d = c.destination(c.operands[0], kind)
     a, b, s = c.source(c.operands[1], kind), c.source(c.operands[2], kind), c.source(c.operands[3], by)
+    if ftz:
+        return emit(lambda x, y, z: np.where(float32.flush(z) >= 0, x, y), d, a, b, s)
     return emit(lambda x, y, z: np.where(z >= 0, x, y), d, a, b, s)
 
 

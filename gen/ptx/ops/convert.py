@@ -69,15 +69,10 @@ def cvt(c: Context) -> Op:
 
 def _resize(destination: Slot, out: str, source: Slot, kind: str) -> Op:
     """Integer to integer without saturation: truncate to the narrower type, extend by the source's sign."""
-    bits = min(int(out[1:]), int(kind[1:]))
-    narrow = DTYPES[("s" if kind[0] == "s" and bits == int(kind[1:]) else out[0]) + str(bits)]
-    same = int(source.view[1:]) == bits
-    last = DTYPES[out]
-    if int(out[1:]) >= int(kind[1:]):
-        if same:
-            return emit(lambda a: a, destination, source)
-        return emit(lambda a: a.astype(narrow), destination, source)
-    return emit(lambda a: a.astype(last), destination, source)
+    narrow, last = DTYPES[kind], DTYPES[out]
+    if out[0] == kind[0] and int(source.view[1:]) == int(kind[1:]) < int(out[1:]):
+        return emit(lambda a: a, destination, source)
+    return emit(lambda a: a.astype(narrow, copy=False).astype(last, copy=False), destination, source)
 
 
 def _packed(c: Context, out: str, kind: str, rounding: str | None, flags: dict[str, Any]) -> Op:
@@ -97,11 +92,10 @@ def _packed(c: Context, out: str, kind: str, rounding: str | None, flags: dict[s
             _container(c, kind, destination=False, at=1),
         )
     if kind in ("f16x2", "bf16x2"):
-        half = kind[:-2]
 
         def repack(a: Any) -> Any:
             low, high = (a & np.uint32(0xFFFF)).astype(np.uint16), (a >> np.uint32(16)).astype(np.uint16)
-            return numerics.convert_x2(out, half, high, low, rounding or "rn", **flags)
+            return numerics.convert_x2(out, kind, high, low, rounding or "rn", **flags)
 
         source = c.source(c.operands[1], "b32")
         return emit(repack, _container(c, out, destination=True, at=0), source)

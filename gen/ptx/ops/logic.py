@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gen.ptx.arrays import Array
-from gen.ptx.numerics import integer
+from gen.ptx.numerics import dot, integer
 from gen.ptx.ops.emit import emit
 from gen.ptx.syntax import Immediate
 
@@ -150,10 +150,31 @@ def dp4a(c: Context) -> Op:
     a, b = c.modifiers.types()
     c.modifiers.done()
     out = "s32" if "s32" in (a, b) else "u32"
-    function = partial(integer.dp4a, a_signed=a == "s32", b_signed=b == "s32")
+    function = partial(dot.dp4a, a_signed=a == "s32", b_signed=b == "s32")
     destination = c.destination(c.operands[0], out)
     kinds = (a, b, out)
     return emit(function, destination, *(c.source(o, k) for o, k in zip(c.operands[1:], kinds, strict=True)))
+
+
+def dp2a(c: Context) -> Op:
+    """dp2a.lo/.hi: two products of 16-bit and 8-bit parts added to a 32-bit word."""
+    c.need(4)
+    high = c.modifiers.pick("lo", "hi") == "hi"
+    a, b = c.modifiers.types()
+    c.modifiers.done()
+    out = "s32" if "s32" in (a, b) else "u32"
+    function = partial(dot.dp2a, a_signed=a == "s32", b_signed=b == "s32", high=high)
+    destination = c.destination(c.operands[0], out)
+    kinds = (a, b, out)
+    return emit(function, destination, *(c.source(o, k) for o, k in zip(c.operands[1:], kinds, strict=True)))
+
+
+def extend(c: Context) -> Op:
+    """szext.clamp/.wrap: the low `b` bits of a, sign- or zero-extended."""
+    c.need(3)
+    kind = _kind(c)
+    wrap = c.modifiers.pick("clamp", "wrap") == "wrap"
+    return _emit(c, partial(integer.szext, wrap=wrap), kind, "u32")
 
 
 def bit_mask(c: Context) -> Op:
@@ -174,4 +195,5 @@ TABLE: dict[str, Callable[[Context], Op]] = {
     **{"shl": shift, "shr": shift, "shf": funnel, "lop3": lop3, "prmt": prmt},
     **{"bfe": field_extract, "bfi": field_insert, "popc": count, "clz": count, "bfind": count},
     **{"brev": reverse, "fns": nth_set, "sad": sad, "dp4a": dp4a, "bmsk": bit_mask},
+    **{"dp2a": dp2a, "szext": extend},
 }

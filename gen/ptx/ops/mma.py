@@ -31,12 +31,13 @@ def mma(c: Context) -> Op:
     satfinite = modifiers.flag("satfinite")
     types = modifiers.types()
     modifiers.done()
-    if len(types) not in (4, 5) or satfinite:
+    if len(types) not in (4, 5) or (satfinite and types[0] != "s32"):
         raise c.instruction.error("this form of mma is not implemented")
     d_type, a_type, b_type, c_type, *scale = types
     vectors = [[c.source(o, "b32").index for o in c.vector(v)] for v in c.operands[1:4]]
     outs = [c.destination(o, "b32").index for o in c.vector(c.operands[0])]
     options: dict[str, Any] = {"kind": kind and kind[6:], "scale_vec": scale_vec and scale_vec[11:]}
+    options["satfinite"] = satfinite
     scales: list[int] = []
     if scale:
         scales, ids = _scales(c)

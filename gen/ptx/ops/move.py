@@ -130,6 +130,13 @@ def is_space(c: Context) -> Op:
     space = c.modifiers.pick("global", "const", "param", "shared", "shared::cta", "shared::cluster", "local")
     c.modifiers.done()
     p, source = c.destination(c.operands[0], "pred"), c.source(c.operands[1], "u64")
+    module, addresses = c.translation.program.module, c.translation.global_addresses
+    nested = (v for f in module.functions.values() for v in f.variables)
+    constants = [
+        (addresses[v.name], addresses[v.name] + v.size)
+        for v in (*module.variables.values(), *nested)
+        if v.space == "const" and v.name in addresses
+    ]
 
     def run(m: State) -> None:
         s = m.sel
@@ -144,10 +151,11 @@ def is_space(c: Context) -> Op:
             result = local
         elif space == "param":
             result = param
-        elif space == "const":
-            result = np.zeros(len(address), bool)
         else:
-            result = ~(shared | local | param)
+            const = np.zeros(len(address), bool)
+            for first, end in constants:
+                const |= (address >= first) & (address < end)
+            result = const if space == "const" else ~(shared | local | param | const)
         m.v["pred"][p.index][s] = result
 
     return run

@@ -20,7 +20,7 @@ from gen.ptx.ops.engine import (
 )
 from gen.ptx.ops.mbarrier import barrier_offset, find
 from gen.ptx.syntax import Operand, TensorAddress
-from gen.ptx.tensormap import MAP_BYTES, TensorMap, read_handle
+from gen.ptx.tensormap import MAP_BYTES, UNIT, TensorMap, read_handle
 
 if TYPE_CHECKING:
     from gen.ptx.context import Context
@@ -72,9 +72,15 @@ def _boxes(c: Context, operand: Operand, rank: int) -> Boxes:
         for k, (tensor_map, start) in enumerate(zip(maps, starts, strict=True)):
             if tensor_map.rank != rank:
                 m.fault("tensor map", ins, k, f"a {rank}-dimensional copy by a map of rank {tensor_map.rank}")
-            unit = 128 if tensor_map.packing.spread > tensor_map.packing.stored else tensor_map.packing.count
+            unit = tensor_map.alignment
             if start[0] % unit:
-                m.fault("misaligned", ins, k, f"coordinate {start[0]} is not a multiple of {unit} elements")
+                m.fault(
+                    "misaligned",
+                    ins,
+                    k,
+                    f"coordinate {start[0]} along dimension 0 is not a multiple of {unit} elements; boxes "
+                    "start at multiples of 16 bytes of a row",
+                )
         return list(zip(maps, starts, strict=True))
 
     return boxes
@@ -156,6 +162,9 @@ def _store(c: Context, rank: int, operation: str) -> Op:
             if tensor_map.packing.spread != tensor_map.packing.stored:
                 m.fault("tensor map", ins, 0, "stores by maps of padded elements are not implemented")
             addresses, inside, width = tensor_map.walk(start, words=not operation)
+            if not operation:  # whole units are written, beyond a size that is no multiple of 16 bytes too
+                units = inside.reshape(len(inside), -1, UNIT // width).any(-1)
+                inside = units.repeat(UNIT // width, axis=1)
 
             def arrange(units: Array, inside: Array = inside, width: int = width) -> Array:
                 words: Array = units.reshape(-1).view(f"u{width}").reshape(inside.shape)

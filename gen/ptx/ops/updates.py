@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gen.ptx.arrays import Array
-from gen.ptx.numerics import half
+from gen.ptx.numerics import float32, float64, half
 from gen.ptx.ops.emit import halves, join_halves
 
 Update = Callable[..., Array]
@@ -32,11 +32,16 @@ OPERATIONS = tuple(_UPDATES)
 _HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 
 
-def update_of(name: str, kind: str) -> Update:
+def update_of(name: str, kind: str, *, ftz: bool = False) -> Update:
     """The new value of a word of PTX type `kind` from (old, operands…). Raises KeyError for unknown names.
 
     16-bit floats are raw bits (uint16, or uint32 for the x2 types); the other types are their NumPy dtypes.
+    ftz: f32 additions flush subnormals, as those of `atom` and `red` on global memory do (PTX ISA, `atom`).
     """
+    if name == "add" and kind == "f32":
+        return partial(float32.add, ftz=ftz)
+    if name == "add" and kind == "f64":
+        return lambda old, b: float64.add(b, old)  # the memory's NaN before the operand's
     if kind not in _HALVES:
         update: Update = _UPDATES[name]
         return update

@@ -141,7 +141,7 @@ def test_sat_ftz_and_nan():
     assert convert(tiny, "s32", "f32", "rpi", ftz=True).tolist() == [0, 0]
     assert convert(tiny, "s32", "f32", "rpi").tolist() == [1, 0]
     assert convert(np.array([1e-40]), "f32", "f64", "rp", ftz=True)[0] == 0
-    assert convert(np.array([np.nan]), "f32", "f64", "rn").view(np.uint32)[0] == 0x7FFFFFFF
+    assert convert(np.array([np.nan]), "f32", "f64", "rn").view(np.uint32)[0] == 0x7FC00000
     assert convert(np.array([0xFE00], np.uint16), "f32", "f16").view(np.uint32)[0] == 0x7FFFFFFF
 
 

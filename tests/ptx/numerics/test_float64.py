@@ -135,5 +135,9 @@ def test_minimum_maximum_neg_abs():
     assert same(float64.minimum(a, b), np.array([-0.0, 1, 3, 1, np.nan])).all()
     assert same(float64.maximum(a, b), np.array([0.0, 1, 3, 2, np.nan])).all()
     assert same(float64.minimum(b, a), np.array([-0.0, 1, 3, 1, np.nan])).all()
-    assert np.signbit(float64.neg(SPECIAL)).tolist() == (~np.signbit(SPECIAL)).tolist()
-    assert not np.signbit(float64.abs_(SPECIAL)).any()
+    numbers = SPECIAL[~np.isnan(SPECIAL)]
+    assert np.signbit(float64.neg(numbers)).tolist() == (~np.signbit(numbers)).tolist()
+    assert not np.signbit(float64.abs_(numbers)).any()
+    signaling = np.array([0xFFF0000000000001], np.uint64).view(np.float64)
+    for function in (float64.neg, float64.abs_):
+        assert function(signaling).view(np.uint64)[0] == 0xFFF8000000000001

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gen.ptx.numerics import integer
+from gen.ptx.numerics import dot, integer
 
 RNG = np.random.default_rng(9)
 N = 2000
@@ -172,7 +172,7 @@ def test_dp4a(a_signed, b_signed):
     a, b = u32(), u32()
     dtype = np.int32 if a_signed or b_signed else np.uint32
     c = samples(dtype)
-    got = integer.dp4a(a, b, c, a_signed=a_signed, b_signed=b_signed)
+    got = dot.dp4a(a, b, c, a_signed=a_signed, b_signed=b_signed)
     assert got.dtype == dtype
 
     def part(x, i, signed):
