@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
 
 class ClusterBarriers:
-    """One barrier for each block of a batch; a thread arrives, then waits, in turns."""
+    """One barrier for each block of a batch; a thread arrives, then waits, in turns.
 
-    def __init__(self, blocks: int, lanes: int) -> None:
+    What warps did before they arrived gathers in `known`, and reaches from `released` those that wait.
+    """
+
+    def __init__(self, blocks: int, warps: int) -> None:
+        lanes = blocks * warps * 32
+        self.known = np.zeros((blocks, 2 * warps), np.int32)
+        self.released = np.zeros_like(self.known)
         self.arrived = np.zeros(lanes, bool)
         self.owes_wait = np.zeros(lanes, bool)
         self.phase = np.zeros(blocks, np.int32)
@@ -33,6 +39,9 @@ class ClusterBarriers:
             m.fault(MISMATCH, ins, k, "arrives twice at the cluster's barrier without barrier.cluster.wait")
         self.arrived[m.sel] = self.owes_wait[m.sel] = True
         self.awaited[m.sel] = self.phase[m.block_of[m.sel]]
+        rows = np.unique(m.row_of[m.sel])
+        np.maximum.at(self.known, rows // m.warps, m.shared.clock[rows])
+        m.shared.advance(rows)
         self.check(m)
 
     def check(self, m: State) -> None:
@@ -46,8 +55,7 @@ class ClusterBarriers:
             return
         self.phase[done] += 1
         self.arrived[np.isin(m.block_of, done)] = False
-        if m.warps > 1:
-            m.shared.join_blocks(done)
+        self.released[done] = self.known[done]
         m.progress()
 
     def passed(self, m: State, ins: Instruction) -> Array:
@@ -58,4 +66,6 @@ class ClusterBarriers:
             m.fault(MISMATCH, ins, k, "waits at the cluster's barrier without barrier.cluster.arrive")
         over = self.phase[m.block_of[m.sel]] > self.awaited[m.sel]
         self.owes_wait[m.lanes.ids[over]] = False
+        rows = np.unique(m.row_of[m.lanes.ids[over]])
+        m.shared.clock[rows] = np.maximum(m.shared.clock[rows], self.released[rows // m.warps])
         return np.asarray(over)

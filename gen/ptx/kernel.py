@@ -141,7 +141,7 @@ class Kernel:
         begin = time.perf_counter()
         grid3, block3 = _dim3("grid", grid), _dim3("block", block)
         threads = block3[0] * block3[1] * block3[2]
-        self._check_launch(threads, args, shared_bytes)
+        self._check_launch(block3, args, shared_bytes)
         memory = memory or Memory()
         heap = GlobalMemory()
         allowed = None if written is None else set(written)
@@ -169,13 +169,18 @@ class Kernel:
         seconds = time.perf_counter() - begin
         return counters.report(self.translation.program, total, threads, seconds)
 
-    def _check_launch(self, threads: int, args: Sequence[Any], shared_bytes: int) -> None:
+    def _check_launch(self, block: Dim3, args: Sequence[Any], shared_bytes: int) -> None:
         expected = len(self._function.parameters)
         if len(args) != expected:
             raise PtxError(
                 f"{self.name} takes {expected} arguments ({', '.join(self.parameters)}), got {len(args)}"
             )
-        limit = min(self.max_threads or 1024, 1024)
+        required, cluster = self._function.block, self._function.cluster
+        if required not in (None, block):
+            raise PtxError(f"{self.name}: blocks of {block} threads, the kernel requires {required}")
+        if cluster != (1, 1, 1):
+            raise PtxError(f"{self.name} runs in clusters of {cluster} blocks; only 1×1×1 is implemented")
+        limit, threads = min(self.max_threads or 1024, 1024), block[0] * block[1] * block[2]
         if threads > limit:
             raise PtxError(f"{self.name}: {threads} threads a block, the kernel allows {limit}")
         static = self.translation.program.static_shared_bytes

@@ -8,7 +8,6 @@ from __future__ import annotations
 import bisect
 import re
 from functools import lru_cache
-from math import prod
 
 from gen.ptx.declarations import parse_registers, parse_variables
 from gen.ptx.errors import PtxError
@@ -24,11 +23,24 @@ _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 _HEADER = re.compile(r"(?:\.(?:visible|extern|weak|common|entry|func|noreturn|attribute\([^)]*\))\s*)*")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
 _WORD = re.compile(r"[%\w$]+")
+_LAUNCH_DIRECTIVE = re.compile(r"\.(maxntid|reqntid|reqnctapercluster)\s+([\d,\s]+)")
 _BRANCH_TABLE = re.compile(r"\.(branchtargets|calltargets)\s+(.*)", re.S)
 
 
 def _blank(match: re.Match[str]) -> str:
     return "\n" * match.group().count("\n") or " "
+
+
+def _read_launch_directives(function: Function, text: str) -> None:
+    """.maxntid, .reqntid and .reqnctapercluster: up to three sizes each (PTX ISA, directives)."""
+    for name, sizes in _LAUNCH_DIRECTIVE.findall(text):
+        x, y, z = ([int(n) for n in sizes.split(",") if n.strip()] + [1, 1])[:3]
+        if name == "maxntid":
+            function.max_threads = x * y * z
+        elif name == "reqntid":
+            function.max_threads, function.block = x * y * z, (x, y, z)
+        else:
+            function.cluster = x, y, z
 
 
 def parse(text: str) -> ModuleText:
@@ -143,9 +155,7 @@ class _Parser:
             inner, rest = self.parenthesized(rest)
             parameters = self.parameter_list(inner, start)
         function = Function(name_match.group(), entry, self.line(start), parameters, results)
-        threads = re.search(r"\.(?:maxntid|reqntid)\s+([\d,\s]+)", rest)
-        if threads:
-            function.max_threads = prod(int(n) for n in threads.group(1).split(",") if n.strip())
+        _read_launch_directives(function, rest)
         if self.text[self.position] == ";":
             self.position += 1
         else:

@@ -32,6 +32,7 @@ _PLAIN: dict[str, Callable[[State], Array | int]] = {
     "%gridid": lambda m: 0,
     "%cluster_ctarank": lambda m: 0,
     "%cluster_nctarank": lambda m: 1,
+    "%is_explicit_cluster": lambda m: 0,
     "%lanemask_eq": lambda m: 1 << _lane(m),
     "%lanemask_lt": lambda m: (1 << _lane(m)) - 1,
     "%lanemask_le": lambda m: (2 << _lane(m)) - 1,
@@ -39,6 +40,7 @@ _PLAIN: dict[str, Callable[[State], Array | int]] = {
     "%lanemask_ge": lambda m: _ALL & ~((1 << _lane(m)) - 1),
     "%dynamic_smem_size": lambda m: m.dynamic_shared_bytes,
     "%total_smem_size": lambda m: m.shared_size,
+    "%aggr_smem_size": lambda m: m.shared_size,
 }
 
 _BY_AXIS: dict[str, Callable[[State, int], Array | int]] = {

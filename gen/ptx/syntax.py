@@ -94,7 +94,10 @@ class Variable:
 
 @dataclass(slots=True)
 class Function:
-    """An `.entry` or `.func` with its body (None for a declaration)."""
+    """An `.entry` or `.func` with its body (None for a declaration).
+
+    `max_threads` is what .maxntid allows a block, `block` the only size that .reqntid does.
+    """
 
     name: str
     entry: bool
@@ -107,6 +110,8 @@ class Function:
     variables: list[Variable] = field(default_factory=list)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     max_threads: int | None = None
+    block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass(slots=True)

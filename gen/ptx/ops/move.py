@@ -105,7 +105,7 @@ def cvta(c: Context) -> Op:
     """cvta and cvta.to: generic addresses are host addresses, shared and local ones offsets."""
     c.need(2)
     to = c.modifiers.flag("to")
-    space = c.modifiers.pick("global", "const", "param", "shared", "shared::cta", "local")
+    space = c.modifiers.pick("global", "const", "param", "shared", "shared::cta", "shared::cluster", "local")
     kind = c.modifiers.type()
     c.modifiers.done()
     destination, source = c.destination(c.operands[0], kind), c.source(c.operands[1], kind)
