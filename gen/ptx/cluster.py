@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 class ClusterBarriers:
     """One barrier for each block of a batch; a thread arrives, then waits, in turns.
 
-    What warps did before they arrived gathers in `known`, and reaches from `released` those that wait.
+    What warps did before they arrived (`width` items of a clock row) gathers in `known`, and reaches from
+    `released` those that wait.
     """
 
-    def __init__(self, blocks: int, warps: int) -> None:
-        lanes = blocks * warps * 32
-        self.known = np.zeros((blocks, 2 * warps), np.int32)
+    def __init__(self, blocks: int, lanes: int, width: int) -> None:
+        self.known = np.zeros((blocks, width), np.int32)
         self.released = np.zeros_like(self.known)
         self.arrived = np.zeros(lanes, bool)
         self.owes_wait = np.zeros(lanes, bool)

@@ -90,7 +90,7 @@ class State:
         self.local_end = self.local_start + self.total * local
         self.local_base = self.local_start + lane * local
         self.barriers = BlockBarriers(blocks, self.warps)
-        self.cluster_barriers = ClusterBarriers(blocks, self.warps)
+        self.cluster_barriers = ClusterBarriers(blocks, self.total, self.shared.clock.shape[1])
         self.copies = AsyncCopies(self.total)
         self.bulk_groups = BulkGroups(self.total)
         self.mbarriers = MBarriers()
