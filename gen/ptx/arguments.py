@@ -9,8 +9,9 @@ import numpy as np
 
 from gen.ptx.arrays import DTYPES, Array
 from gen.ptx.errors import PtxError
-from gen.ptx.memory import Allocation, GlobalMemory, Memory, Undefined, span_of
+from gen.ptx.memory import Allocation, GlobalMemory, Memory, Undefined
 from gen.ptx.program import parameter_layout
+from gen.ptx.spans import span_of
 from gen.ptx.syntax import Function, Variable
 from gen.ptx.tensormap import MAP_BYTES, TensorMap
 

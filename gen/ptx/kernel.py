@@ -13,11 +13,12 @@ from gen.ptx.arguments import marshal
 from gen.ptx.arrays import Array
 from gen.ptx.errors import PtxError
 from gen.ptx.machine import Machine, Run
-from gen.ptx.memory import Allocation, GlobalMemory, Memory, span_of
+from gen.ptx.memory import Allocation, GlobalMemory, Memory
 from gen.ptx.parser import parse
 from gen.ptx.program import link
 from gen.ptx.report import Counters, Report
 from gen.ptx.schedule import Scheduler
+from gen.ptx.spans import span_of
 from gen.ptx.state import State, register_bytes
 from gen.ptx.syntax import Variable
 from gen.ptx.translate import translate
@@ -147,6 +148,7 @@ class Kernel:
         allowed = None if written is None else set(written)
         parameters = marshal(self._function, args, heap, memory, allowed)
         heap.allocations += self._module.allocations
+        heap.watch(self.translation.global_granule)
         counters = Counters(warnings=dict.fromkeys(self._undefined_reads))
         machine = Machine(self.translation, self._runs, spin_limit, step_limit)
         total = grid3[0] * grid3[1] * grid3[2]

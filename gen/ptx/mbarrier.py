@@ -63,7 +63,7 @@ class MBarriers:
 
     def create(self, m: State, offset: int, count: int) -> None:
         """mbarrier.init."""
-        self.objects[offset] = MBarrier(count, count, np.zeros(2 * m.warps, np.int32))
+        self.objects[offset] = MBarrier(count, count, np.zeros(m.shared.clock.shape[1], np.int32))
 
     def arrive(self, m: State, barrier: MBarrier, row: int, count: int) -> None:
         """`count` arrivals by a warp; what it did before is released to those who wait."""

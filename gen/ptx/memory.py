@@ -9,8 +9,14 @@ import numpy as np
 
 from gen.ptx.arrays import Array
 from gen.ptx.errors import Access, Hit, PtxError
+from gen.ptx.races import Region
+from gen.ptx.semantics import WEAK, Semantics
+from gen.ptx.spans import Span, span_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gen.ptx.ordering import Flag
     from gen.ptx.pending import PendingWrite
     from gen.ptx.state import State
     from gen.ptx.syntax import Instruction
@@ -26,55 +32,6 @@ class Undefined:
 
     def __init__(self, array: Any) -> None:
         self.array = array
-
-
-@dataclass(slots=True)
-class Span:
-    """The bytes an array covers: `outer` (stride, count) steps of a contiguous `run` from `start`.
-
-    `pointer` is the address of element 0, which is not the lowest one where a stride is negative.
-    """
-
-    start: int
-    end: int
-    run: int
-    outer: list[tuple[int, int]]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    itemsize: int
-    pointer: int
-
-
-def span_of(array: Any) -> Span:
-    """Span of a NumPy array or CPU torch tensor. Raises `PtxError` for anything else."""
-    if hasattr(array, "data_ptr"):
-        if array.device.type != "cpu":
-            raise PtxError(f"a tensor on {array.device}: the interpreter reads host memory, pass .cpu()")
-        itemsize = int(array.element_size())
-        shape = tuple(int(n) for n in array.shape)
-        strides = tuple(int(s) * itemsize for s in array.stride())
-        start = int(array.data_ptr())
-    elif isinstance(array, np.ndarray):
-        itemsize, shape, strides = array.itemsize, array.shape, array.strides
-        start = int(array.__array_interface__["data"][0])
-    else:
-        raise PtxError(
-            f"an argument of type {type(array).__name__}: pass a tensor, an array, a number or None"
-        )
-    if 0 in shape:
-        return Span(start, start, 0, [], shape, strides, itemsize, start)
-    steps = [(s, n) for s, n in zip(strides, shape, strict=True) if n > 1 and s]
-    pointer = start
-    start += sum(s * (n - 1) for s, n in steps if s < 0)
-    run = itemsize
-    outer: list[tuple[int, int]] = []
-    for stride, count in sorted((abs(s), n) for s, n in steps):
-        if not outer and stride <= run:
-            run = max(run, stride * (count - 1) + run)
-        else:
-            outer.append((stride, count))
-    end = start + run + sum(s * (n - 1) for s, n in outer)
-    return Span(start, end, run, outer[::-1], shape, strides, itemsize, pointer)
 
 
 @dataclass(slots=True)
@@ -153,11 +110,40 @@ class GlobalMemory:
     tensor_maps: list[TensorMap] = field(default_factory=list)
     pending: list[PendingWrite] = field(default_factory=list)
     keep: list[Array] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+    flags: dict[int, Flag] = field(default_factory=dict)
+
+    def watch(self, granule: int) -> None:
+        """Sets up the checks for races in what the launch may write; call it with all allocations made."""
+        spans = sorted((a.span.start, a.span.end, a.writable) for a in self.allocations)
+        merged: list[tuple[int, int, bool]] = []
+        for start, end, writable in spans:
+            if merged and start < merged[-1][1]:
+                before = merged.pop()
+                merged.append((before[0], max(end, before[1]), writable or before[2]))
+            else:
+                merged.append((start, end, writable))
+        shift = granule.bit_length() - 1
+        self.regions = [Region(start & ~15, end, shift) for start, end, writable in merged if writable]
 
     def check(
-        self, m: State, ins: Instruction, address: Array, size: int, *, read: bool, write: bool
+        self,
+        m: State,
+        ins: Instruction,
+        address: Array,
+        size: int,
+        *,
+        read: bool,
+        write: bool,
+        how: Semantics = WEAK,
+        same: Callable[[], Array] | None = None,
+        in_order: bool = True,
     ) -> None:
-        """Bounds, alignment, read-only and written-before-read checks of one access a lane of `m.lanes`."""
+        """Every check of one access a lane of `m.lanes`, before it is performed.
+
+        how: its memory semantics. same: see `Region.write`. in_order: False for an access that is performed
+        later and calls `order` then.
+        """
         low, high = int(address.min()), int(address.max())
         bad = np.bitwise_and(address, size - 1)
         if bad.any():
@@ -170,6 +156,8 @@ class GlobalMemory:
             span = allocation.span
             if span.start <= low and high + size <= span.end and not span.outer:
                 self._touch(m, ins, allocation, address, size, None, read, write)
+                if in_order:
+                    self.order(m, ins, address, size, write, how, same)
                 return
         left = np.ones(len(address), bool)
         for allocation in self.allocations:
@@ -181,6 +169,40 @@ class GlobalMemory:
             k = int(np.flatnonzero(left)[0])
             access = self.access(int(address[k]), size)
             m.fault("out of bounds", ins, k, self._miss(access), access)
+        if in_order:
+            self.order(m, ins, address, size, write, how, same)
+
+    def order(
+        self,
+        m: State,
+        ins: Instruction,
+        address: Array,
+        size: int,
+        write: bool,
+        how: Semantics,
+        same: Callable[[], Array] | None = None,
+    ) -> None:
+        """Checks for races of accesses that are performed now."""
+        low, high = int(address.min()), int(address.max())
+        for region in self.regions:
+            if region.start <= low and high < region.end:
+                if write:
+                    region.write(m, ins, address, size, how, same)
+                else:
+                    region.read(m, ins, address, size, how)
+                return
+        lanes = m.lanes
+        for region in self.regions:
+            if low < region.end and region.start <= high:
+                inside = (address >= region.start) & (address < region.end)
+                if inside.any():
+                    m.select(lanes.where(inside))
+                    if write:
+                        part = None if same is None else _part(same, inside)
+                        region.write(m, ins, address[inside], size, how, part)
+                    else:
+                        region.read(m, ins, address[inside], size, how)
+        m.select(lanes)
 
     def _check_pending(self, m: State, ins: Instruction, address: Array, size: int, *, atomic: bool) -> None:
         for store in self.pending:
@@ -264,3 +286,7 @@ class GlobalMemory:
                 "kernel was given"
             )
         return "touches bytes in no allocation of this launch; check index and mask"
+
+
+def _part(same: Callable[[], Array], inside: Array) -> Callable[[], Array]:
+    return lambda: same()[inside]

@@ -160,6 +160,7 @@ class _Linker:
         arguments = operands[0].items if operands and isinstance(operands[0], Vector) else ()
         function = self.program.module.functions.get(callee.text) if isinstance(callee, Name) else None
         if function and function.name in _HOST_CALLS:
+            arguments = (*arguments, *results)
             if any(not isinstance(a, Name) or a.text not in frame.locals for a in arguments):
                 raise instruction.error("only .param variables can be passed")
             inner_call = Instruction(instruction.line, instruction.text, None, function.name, (), arguments)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gen.ptx.arrays import Array
-from gen.ptx.shared import ASYNC, TIME_SHIFT, SharedMemory, take
+from gen.ptx.shared import ASYNC, PROXY_FENCED, TIME_SHIFT, SharedMemory, take
 
 if TYPE_CHECKING:
     from gen.ptx.state import State
@@ -30,8 +30,9 @@ class AsyncProxy:
     def fence(self, rows: Array) -> None:
         """fence.proxy.async by warps (rows of `clock`): all they know of is visible to the async proxy."""
         shared = self.shared
-        fenced = shared.clock[rows, shared.warps :]
-        shared.clock[rows, shared.warps :] = np.maximum(fenced, shared.clock[rows, : shared.warps])
+        section = slice(PROXY_FENCED * shared.warps, (PROXY_FENCED + 1) * shared.warps)
+        fenced = shared.clock[rows, section]
+        shared.clock[rows, section] = np.maximum(fenced, shared.clock[rows, : shared.warps])
         shared.advance(rows)
 
     def require_fence(self, m: State, ins: Instruction, offset: Array, size: int, row: int) -> None:
@@ -40,7 +41,7 @@ class AsyncProxy:
         stamps = take(self.shared.stamp, rows, per)
         writers = np.where(stamps >= 0, stamps & 31, 0)
         unseen = (stamps >= 0) & (stamps & ASYNC == 0)
-        unseen &= stamps >> TIME_SHIFT > self.shared.clock[row, self.shared.warps + writers]
+        unseen &= stamps >> TIME_SHIFT > self.shared.clock[row, PROXY_FENCED * self.shared.warps + writers]
         if unseen.any():
             i, j = np.argwhere(unseen)[0]
             m.fault(

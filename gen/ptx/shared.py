@@ -4,8 +4,9 @@ Happens-before is tracked with one vector clock a warp. `clock[b · warps + u, w
 that warp u of block b is ordered after; barriers join the rows of their participants and advance their own
 entries. Every *granule* (the smallest access of the entry) remembers the time and warp of its last write and,
 for each warp, the time of its last read. An access races with an earlier one whose time exceeds the clock
-(FastTrack, PLDI 2009). A second half of each row, `clock[r, warps + w]`, is the latest time of warp w whose
-writes a proxy fence made visible to the async proxy; it travels along with the first.
+(FastTrack, PLDI 2009). Further sections of each row, `clock[r, section · warps + w]`, are the latest time of
+warp w that a fence of one kind covers: `PROXY_FENCED`, made visible to the async proxy; `DEVICE_FENCED` and
+`BLOCK_FENCED`, released by the next strong write. They travel along with the first.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 UNWRITTEN, PENDING = -1, -2
 _STRONG = 32  # flag in a stamp: written by an atomic, volatile or synchronizing access
+PROXY_FENCED, DEVICE_FENCED, BLOCK_FENCED, _SECTIONS = 1, 2, 3, 4
 ASYNC = 64  # flag in a stamp: written by the async proxy
 TIME_SHIFT = 7
 _TIME_LIMIT = 1 << (31 - TIME_SHIFT)
@@ -64,7 +66,7 @@ class SharedMemory:
         self.stamp = np.full(granules, UNWRITTEN, np.int32)
         self.reads = np.zeros((warps, granules), np.int32)
         self.owner = np.zeros(granules, np.int32)
-        self.clock = np.zeros((blocks * warps, 2 * warps), np.int32)
+        self.clock = np.zeros((blocks * warps, _SECTIONS * warps), np.int32)
         self.now = 1
         self.own = np.ones(blocks * warps, np.int32)
         self.clock[np.arange(blocks * warps), np.arange(blocks * warps) % warps] = 1
@@ -86,7 +88,7 @@ class SharedMemory:
     def join_blocks(self, blocks: Array) -> None:
         """`join` of all warps of each of several blocks, at once."""
         warp = np.arange(self.warps)
-        clock = self.clock.reshape(-1, self.warps, 2 * self.warps)
+        clock = self.clock.reshape(-1, self.warps, _SECTIONS * self.warps)
         clock[blocks] = clock[blocks].max(1, keepdims=True)
         self._tick()
         self.own.reshape(-1, self.warps)[blocks] = self.now

@@ -15,6 +15,7 @@ from gen.ptx.copies import AsyncCopies
 from gen.ptx.errors import Access, Fault, Hit
 from gen.ptx.lanes import Lanes, RepeatedLane
 from gen.ptx.mbarrier import MBarriers
+from gen.ptx.ordering import DeviceOrder
 from gen.ptx.program import SHARED_BASE, parameter_layout
 from gen.ptx.proxy import AsyncProxy
 from gen.ptx.shared import SharedMemory
@@ -82,12 +83,14 @@ class State:
         self.shared_size = size
         self.shared = SharedMemory(blocks, self.warps, size, translation.granule)
         self.proxy = AsyncProxy(self.shared)
+        self.order = DeviceOrder(memory.flags, self.shared, first_block, grid[0] * grid[1] * grid[2])
         self.shared_base = self.shared.start + self.block_of * self.shared.stride - SHARED_BASE
         local = -(-translation.program.local_bytes // 16) * 16
         self.local_size = local
         self.local_storage = np.zeros(self.total * local + 16, np.uint8)
         self.local_start = -(-self.local_storage.ctypes.data // 16) * 16
         self.local_end = self.local_start + self.total * local
+        self.local_written = np.zeros(self.total * local, bool)
         self.local_base = self.local_start + lane * local
         self.barriers = BlockBarriers(blocks, self.warps)
         self.cluster_barriers = ClusterBarriers(blocks, self.total, self.shared.clock.shape[1])
@@ -150,13 +153,15 @@ class State:
 
     def coordinates(self, lane: int) -> tuple[Dim3, Dim3]:
         """(block, thread) of a lane."""
-        index, thread = self.first_block + int(self.block_of[lane]), int(self.thread_of[lane])
-        gx, gy, _ = self.grid
+        thread = int(self.thread_of[lane])
         bx, by, _ = self.block
-        return (
-            (index % gx, index // gx % gy, index // (gx * gy)),
-            (thread % bx, thread // bx % by, thread // (bx * by)),
-        )
+        position = thread % bx, thread // bx % by, thread // (bx * by)
+        return self.block_position(self.first_block + int(self.block_of[lane])), position
+
+    def block_position(self, index: int) -> Dim3:
+        """(x, y, z) of a block of the launch by its number."""
+        gx, gy, _ = self.grid
+        return index % gx, index // gx % gy, index // (gx * gy)
 
     def describe(self, k: int) -> str:
         """The k-th running lane in words."""
@@ -214,5 +219,7 @@ class State:
 
 
 def register_bytes(translation: Translation) -> int:
-    """Bytes of registers a thread needs."""
-    return sum(VIEW_BYTES[w] * n for w, n in translation.registers.items()) + translation.program.local_bytes
+    """Bytes of registers and local memory a thread needs."""
+    return (
+        sum(VIEW_BYTES[w] * n for w, n in translation.registers.items()) + 2 * translation.program.local_bytes
+    )

@@ -14,7 +14,8 @@ import numpy as np
 
 from gen.ptx.arrays import Array
 from gen.ptx.errors import PtxError
-from gen.ptx.memory import Undefined, span_of
+from gen.ptx.memory import Undefined
+from gen.ptx.spans import span_of
 
 MAP_BYTES = 128
 UNIT = 16  # bytes that stay together in shared memory, whatever the swizzle

@@ -47,9 +47,15 @@ class Translation:
     sync_masks: dict[int, Callable[[State], Array] | None] = field(default_factory=dict)
     spinning: set[int] = field(default_factory=set)
     shared_widths: set[int] = field(default_factory=set)
+    global_widths: set[int] = field(default_factory=set)
     global_addresses: dict[str, int] = field(default_factory=dict)
 
     @property
     def granule(self) -> int:
         """The smallest shared-memory access of the entry in bytes, at most 4."""
         return min(self.shared_widths | {4})
+
+    @property
+    def global_granule(self) -> int:
+        """The smallest global-memory access of the entry in bytes, at most 4."""
+        return min(self.global_widths | {4})

@@ -214,7 +214,7 @@ def test_spin_wait_within_a_block_and_between_blocks() -> None:
     body = f"""
     setp.ne.u32 %p1, %r92, 0; @%p1 bra OTHERS;
     {wait.format(252)}
-    mov.u32 %r3, 1; st.global.u32 [%rd80+256], %r3; bra END;
+    mov.u32 %r3, 1; st.volatile.global.u32 [%rd80+256], %r3; bra END;
 OTHERS: setp.ne.u32 %p3, %r92, 63; @%p3 bra LAST;
     mov.u32 %r3, 9; st.volatile.global.u32 [%rd80+252], %r3;
     {wait.format(256).replace("WAIT", "WAIT2")}

@@ -9,6 +9,8 @@ import numpy as np
 from gen.ptx.arrays import HOST, Array
 from gen.ptx.program import SHARED_BASE
 from gen.ptx.report import extra_wavefronts
+from gen.ptx.semantics import WEAK, Semantics
+from gen.ptx.shared_faults import collision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,21 +80,42 @@ def local_address(m: State, ins: Instruction, address: Array, size: int) -> Arra
     return np.asarray(address + m.local_base[m.sel])
 
 
+def _check_local_read(m: State, ins: Instruction, address: Array, host: Array, size: int) -> None:
+    """Reports reads of local memory of which no byte was written.
+
+    Compilers move structures with their padding, so that an access with some written bytes passes.
+    """
+    written = m.local_written[_bytes_of(m, host, size)].any(1)
+    if not written.all():
+        k = int(np.flatnonzero(~written)[0])
+        m.fault(
+            "uninitialized read",
+            ins,
+            k,
+            "reads local memory (a local array or a spilled variable) that the thread has not written",
+            m.local_access(int(address[k]), size),
+        )
+
+
 def load(
-    m: State, ins: Instruction, space: str, address: Array, width: int, count: int, strong: bool = False
+    m: State, ins: Instruction, space: str, address: Array, width: int, count: int, how: Semantics = WEAK
 ) -> list[Array]:
     """`count` unsigned words of `width` bytes for each current lane."""
     size = width * count
     if space == GENERIC:
-        return _generic(m, address, lambda where, a: load(m, ins, where, a, width, count, strong), width)
+        return _generic(m, address, lambda where, a: load(m, ins, where, a, width, count, how), width)
     if space == SHARED:
         offset = shared_offset(m, ins, address, size)
-        m.shared.read(m, ins, offset, size, m.row_of[m.sel], strong)
+        m.shared.read(m, ins, offset, size, m.row_of[m.sel], how.strong)
         address = m.shared.start + offset
     elif space == LOCAL:
-        address = local_address(m, ins, address, size)
+        frame, address = address, local_address(m, ins, address, size)
+        _check_local_read(m, ins, frame, address, size)
     else:
-        m.memory.check(m, ins, address, size, read=True, write=False)
+        m.memory.check(m, ins, address, size, read=True, write=False, how=how)
+        if how.strong:
+            for i in range(count):
+                m.order.synchronize(m, address + i * width, how, reads=True, writes=False)
     read = m.counters.bytes_read
     read[space] = read.get(space, 0) + size * m.n
     return [HOST.load(address + i * width if i else address, width) for i in range(count)]
@@ -105,36 +128,57 @@ def store(
     address: Array,
     width: int,
     values: list[Array],
-    strong: bool = False,
+    how: Semantics = WEAK,
 ) -> None:
     """Stores unsigned words of `width` bytes of each current lane."""
     size = width * len(values)
     if space == GENERIC:
-        _generic_store(m, ins, address, width, values, strong)
+        _generic_store(m, ins, address, width, values, how)
         return
     written = m.counters.bytes_written
     written[space] = written.get(space, 0) + size * m.n
     m.scheduler.idle = 0
+    host = address
+
+    def same() -> Array:
+        old = [HOST.load(host + i * width, width) == value for i, value in enumerate(values)]
+        return np.asarray(np.logical_and.reduce(old))
+
+    def put() -> None:
+        for i, value in enumerate(values):
+            HOST.store(host + i * width, value, width)
+
     if space == SHARED:
         offset = shared_offset(m, ins, address, size)
         host = m.shared.start + offset
-
-        def same() -> Array:
-            old = [HOST.load(host + i * width, width) == value for i, value in enumerate(values)]
-            return np.asarray(np.logical_and.reduce(old))
-
-        def put() -> None:
-            for i, value in enumerate(values):
-                HOST.store(host + i * width, value, width)
-
-        m.shared.write(m, ins, offset, size, m.row_of[m.sel], same, put, strong)
+        m.shared.write(m, ins, offset, size, m.row_of[m.sel], same, put, how.strong)
         return
     if space == LOCAL:
-        address = local_address(m, ins, address, size)
-    else:
-        m.memory.check(m, ins, address, size, read=False, write=True)
-    for i, value in enumerate(values):
-        HOST.store(address + i * width, value, width)
+        host = local_address(m, ins, address, size)
+        m.local_written[_bytes_of(m, host, size)] = True
+        put()
+        return
+    m.memory.check(m, ins, address, size, read=False, write=True, how=how, same=same)
+    put()
+    if how.strong:
+        for i in range(len(values)):
+            m.order.synchronize(m, address + i * width, how, reads=False, writes=True)
+    elif m.n > 1:
+        _check_collisions(m, ins, address, size, same())
+
+
+def _check_collisions(m: State, ins: Instruction, address: Array, size: int, kept: Array) -> None:
+    """Lanes whose words, just stored, are not `kept` in memory: others wrote there as well."""
+    if kept.all():
+        return
+    k = int(np.flatnonzero(~kept)[0])
+    overlapping = np.flatnonzero(np.abs(address - address[k]) < size)
+    collision(m, ins, k, int(overlapping[-1]), m.memory.access(int(address[k]), size))
+
+
+def _bytes_of(m: State, host: Array, size: int) -> Array:
+    """Indices into the bytes of all local memory, [n, size]."""
+    return np.asarray((host - m.local_start)[:, None] + np.arange(size))
 
 
 def classify(m: State, address: Array) -> str | Array:
@@ -179,16 +223,16 @@ def _generic(m: State, address: Array, one: Callable[[str, Array], list[Array]],
 
 
 def _generic_store(
-    m: State, ins: Instruction, address: Array, width: int, values: list[Array], strong: bool
+    m: State, ins: Instruction, address: Array, width: int, values: list[Array], how: Semantics
 ) -> None:
     kinds = classify(m, address)
     if isinstance(kinds, str):
-        store(m, ins, kinds, to_space(m, kinds, address), width, values, strong)
+        store(m, ins, kinds, to_space(m, kinds, address), width, values, how)
         return
     lanes = m.lanes
     for number, space in enumerate((GLOBAL, SHARED, LOCAL)):
         mask = kinds == number
         if mask.any():
             m.select(lanes.where(mask))
-            store(m, ins, space, to_space(m, space, address[mask]), width, [v[mask] for v in values], strong)
+            store(m, ins, space, to_space(m, space, address[mask]), width, [v[mask] for v in values], how)
     m.select(lanes)

@@ -11,6 +11,7 @@ from gen.ptx.arrays import DTYPES, HOST, VIEWS, Array
 from gen.ptx.ops.access import GENERIC, GLOBAL, LOCAL, SHARED, classify, shared_offset, to_space
 from gen.ptx.ops.memory import take_hints, take_space
 from gen.ptx.ops.updates import OPERATIONS, Update, update_of
+from gen.ptx.semantics import Semantics, take_semantics
 
 if TYPE_CHECKING:
     from gen.ptx.context import Context
@@ -24,7 +25,8 @@ _MANY = 32
 def atomic(c: Context) -> Op:
     """atom and red of every operation and type, scalar or vector."""
     modifiers = c.modifiers
-    modifiers.flag("relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys", "noftz")
+    how = take_semantics(modifiers, atomic=True)
+    modifiers.flag("noftz")
     take_hints(modifiers)
     space = take_space(modifiers)
     name = modifiers.pick(*OPERATIONS)
@@ -47,13 +49,15 @@ def atomic(c: Context) -> Op:
     width = np.dtype(DTYPES[view]).itemsize
     if space in (SHARED, GENERIC):
         c.translation.shared_widths.add(width)
+    if space in (GLOBAL, GENERIC):
+        c.translation.global_widths.add(width)
     c.translation.spinning.add(c.position)
     ins = c.instruction
 
     def run(m: State) -> None:
         where = address(m)
         given = [[m.v[view][slot.index][m.sel] for slot in vector] for vector in values]
-        old = _apply(m, ins, space, where, view, updates, given, count)
+        old = _apply(m, ins, space, where, view, updates, given, count, how)
         for slot, word in zip(outs, old, strict=False):
             m.v[view][slot.index][m.sel] = word
 
@@ -69,13 +73,14 @@ def _apply(
     updates: dict[str, Update],
     given: list[list[Array]],
     count: int,
+    how: Semantics,
 ) -> list[Array]:
     """Performs the operation for the current lanes and returns the old values of each vector element."""
     if space == GENERIC:
         kinds = classify(m, address)
         if not isinstance(kinds, str) or kinds == LOCAL:
             m.fault("unsupported address", ins, 0, "atomics on local memory, or on several spaces at once")
-        return _apply(m, ins, kinds, to_space(m, kinds, address), view, updates, given, count)
+        return _apply(m, ins, kinds, to_space(m, kinds, address), view, updates, given, count, how)
     dtype = DTYPES[view]
     width = np.dtype(dtype).itemsize
     size = width * count
@@ -84,7 +89,7 @@ def _apply(
         address = m.shared.start + offset
         m.shared.read(m, ins, offset, size, m.row_of[m.sel], strong=True)
     else:
-        m.memory.check(m, ins, address, size, read=True, write=True)
+        m.memory.check(m, ins, address, size, read=True, write=True, how=how)
     results: list[Array] = []
 
     def perform() -> None:
@@ -98,6 +103,10 @@ def _apply(
         m.shared.write(m, ins, offset, size, m.row_of[m.sel], lambda: never, perform, strong=True)
     else:
         perform()
+        returns = ins.opcode == "atom"
+        for i in range(count):
+            where = address + i * width
+            m.order.synchronize(m, where, how, reads=True, writes=True, acquires=returns)
     for counter in (m.counters.bytes_read, m.counters.bytes_written):
         counter[space] = counter.get(space, 0) + size * m.n
     return results

@@ -19,8 +19,15 @@ _REGISTER_COUNTS = range(24, 257, 8)
 
 
 def fence(c: Context) -> Op:
-    """fence: memory is sequentially consistent here, so that only those of the async proxy do something."""
+    """fence and membar: memory is sequentially consistent here, but the race checks need their order."""
     words = c.instruction.modifiers
+    if words[:1] != ("proxy",) and "mbarrier_init" not in words:
+        device = not {"cta", "cluster"} & set(words)
+
+        def order(m: State) -> None:
+            m.order.fence(np.unique(m.row_of[m.sel]), device=device)
+
+        return order
     if words[:1] != ("proxy",) or not words[1:2] or not words[1].startswith("async"):
         return nothing
     if "global" in words or "acquire" in words:
@@ -57,6 +64,6 @@ def no_effect(c: Context) -> Op:
 
 
 TABLE: dict[str, Callable[[Context], Op]] = {
-    **{"fence": fence, "createpolicy": create_policy, "setmaxnreg": set_registers},
-    **dict.fromkeys(("membar", "brkpt", "pmevent", "griddepcontrol", "discard", "applypriority"), no_effect),
+    **{"fence": fence, "membar": fence, "createpolicy": create_policy, "setmaxnreg": set_registers},
+    **dict.fromkeys(("brkpt", "pmevent", "griddepcontrol", "discard", "applypriority"), no_effect),
 }

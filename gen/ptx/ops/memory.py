@@ -12,6 +12,7 @@ from gen.ptx.modifiers import Modifiers
 from gen.ptx.ops.access import GENERIC, GLOBAL, LOCAL, SHARED, load, store
 from gen.ptx.ops.emit import nothing
 from gen.ptx.program import parameter_layout
+from gen.ptx.semantics import Semantics, take_semantics
 from gen.ptx.syntax import Address
 from gen.ptx.translation import Slot
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from gen.ptx.state import State
     from gen.ptx.translation import Op
 
-_SCOPES = ("cta", "cluster", "gpu", "sys")
 _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")
-_STRONG = ("volatile", "relaxed", "acquire", "release", "mmio")
 
 
 def take_space(modifiers: Modifiers) -> str:
@@ -38,19 +37,18 @@ def take_hints(modifiers: Modifiers) -> None:
     modifiers.left = [w for w in modifiers.left if not w.startswith(("L1::", "L2::", "param::"))]
 
 
-def _qualifiers(c: Context) -> tuple[str, bool, int, str]:
-    """(space, strong, vector length, type)."""
+def _qualifiers(c: Context) -> tuple[str, Semantics, int, str]:
+    """(space, memory semantics, vector length, type)."""
     modifiers = c.modifiers
     if "param::entry" in modifiers.left or "param::func" in modifiers.left:
         modifiers.left = ["param" if w.startswith("param::") else w for w in modifiers.left]
-    strong = modifiers.flag(*_STRONG)
-    modifiers.flag("weak", *_SCOPES)
+    how = take_semantics(modifiers, atomic=False)
     take_hints(modifiers)
     space = take_space(modifiers)
     count = int((modifiers.pick("v2", "v4", "v8") or "v1")[1:])
     kind = modifiers.type()
     modifiers.done()
-    return space, strong, count, kind
+    return space, how, count, kind
 
 
 def _widths(c: Context, kind: str, count: int) -> tuple[int, int]:
@@ -77,7 +75,7 @@ def _loaded(c: Context, kind: str, width: int) -> list[Slot]:
 
 def ld(c: Context) -> Op:
     """ld (and ldu) of one to eight words."""
-    space, strong, count, kind = _qualifiers(c)
+    space, how, count, kind = _qualifiers(c)
     c.need(2, 3)
     width, count = _widths(c, kind, count)
     slots = _loaded(c, kind, width)
@@ -98,14 +96,16 @@ def ld(c: Context) -> Op:
         c.translation.shared_widths.add(width)
     if space == GENERIC:
         c.translation.shared_widths.add(width)
-    if strong:
+    if space in (GLOBAL, GENERIC):
+        c.translation.global_widths.add(width)
+    if how.strong:
         c.translation.spinning.add(c.position)
     address = c.address(c.operands[1])
     outs = [(s.view, s.index) for s in slots]
 
     def run(m: State) -> None:
         v, s = m.v, m.sel
-        words = load(m, ins, space, address(m), width, count, strong)
+        words = load(m, ins, space, address(m), width, count, how)
         for (view, index), word in zip(outs, words, strict=True):
             v[view][index][s] = word if signed is None else word.view(signed)
 
@@ -154,7 +154,7 @@ def _stored(c: Context, kind: str, width: int) -> list[Slot]:
 
 def st(c: Context) -> Op:
     """st of one to eight words."""
-    space, strong, count, kind = _qualifiers(c)
+    space, how, count, kind = _qualifiers(c)
     c.need(2, 3)
     width, count = _widths(c, kind, count)
     slots = _stored(c, kind, width)
@@ -163,6 +163,8 @@ def st(c: Context) -> Op:
     space = LOCAL if space == "param" else space
     if space in (SHARED, GENERIC):
         c.translation.shared_widths.add(width)
+    if space in (GLOBAL, GENERIC):
+        c.translation.global_widths.add(width)
     address, ins = c.address(c.operands[0]), c.instruction
     sources = [(s.view, s.index) for s in slots]
     word = DTYPES[f"u{8 * width}"]
@@ -170,7 +172,7 @@ def st(c: Context) -> Op:
     def run(m: State) -> None:
         v, s = m.v, m.sel
         values: list[Array] = [v[view][index][s].astype(word, copy=False) for view, index in sources]
-        store(m, ins, space, address(m), width, values, strong)
+        store(m, ins, space, address(m), width, values, how)
 
     return run
 

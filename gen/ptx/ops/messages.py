@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gen.ptx.lanes import Lanes
-from gen.ptx.ops.access import GENERIC, LOCAL, load
+from gen.ptx.ops.access import GENERIC, LOCAL, load, store
 from gen.ptx.syntax import Name
 
 if TYPE_CHECKING:
@@ -91,14 +91,17 @@ def _formatted(m: State, ins: Instruction, form: str, address: int) -> str:
 
 
 def vprintf(c: Context) -> Op:
-    """vprintf(format, buffer): the text goes to the report's messages."""
-    form, buffer = _parameters(c)
+    """vprintf(format, buffer): the text goes to the report's messages; returns its arguments' number."""
+    form, buffer, *returned = _parameters(c)
     ins = c.instruction
 
     def run(m: State) -> None:
         def one() -> None:
             text = _text(m, ins, _word(m, ins, LOCAL, form, 8))
             m.counters.messages.append(_formatted(m, ins, text, _word(m, ins, LOCAL, buffer, 8)))
+            count = sum(match.group(5) != "%" for match in _CONVERSION.finditer(text))
+            for offset in returned:
+                store(m, ins, LOCAL, m.constant_address(offset), 4, [np.array([count], np.uint32)])
 
         _each_lane(m, one)
 
