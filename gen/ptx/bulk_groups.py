@@ -10,6 +10,7 @@ import numpy as np
 
 from gen.ptx.arrays import Array
 from gen.ptx.lanes import Lanes
+from gen.ptx.semantics import ATOMIC, WEAK
 
 if TYPE_CHECKING:
     from gen.ptx.pending import PendingWrite
@@ -77,6 +78,7 @@ class BulkGroups:
         """Threads end: their stores land, if they made sure that shared memory outlives the copying."""
         if not self.flying:
             return
+        running = m.lanes
         leaving = np.zeros(m.total, bool)
         leaving[lanes.index] = True
         kept = []
@@ -94,9 +96,15 @@ class BulkGroups:
                 )
             self._land(m, store)
         self.flying = kept
+        m.select(running)
 
     @staticmethod
     def _land(m: State, store: BulkStore) -> None:
-        m.memory.pending.remove(store.target)
+        target = store.target
+        m.memory.pending.remove(target)
+        if len(target.starts):
+            m.repeat(Lanes(range(store.lane, store.lane + 1)), len(target.starts))
+            how = ATOMIC if target.reduces else WEAK
+            m.memory.order(m, store.instruction, target.starts, target.size, True, how)
         store.write()
         m.progress()

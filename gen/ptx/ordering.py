@@ -85,7 +85,7 @@ class DeviceOrder:
         self.flags, self.shared = flags, shared
         self.first_block, self.total = first_block, total
         self.warps = shared.warps
-        self.acquired: dict[int, dict[tuple[int, int], Acquired]] = {}
+        self.acquired: dict[int, dict[tuple[int, int, bool], Acquired]] = {}
         self.fenced = False
         self._tables: dict[int, tuple[list[Release], Array]] = {}
 
@@ -103,8 +103,7 @@ class DeviceOrder:
         for row in rows.tolist():
             entries = self.acquired.get(row // warps, {})
             for entry in [e for e in entries.values() if not e.usable and self._reaches(row, e)]:
-                time = int(shared.own[row])
-                entries[row % warps, id(entry.release)] = Acquired(row % warps, time, entry.release, True)
+                self._add(row, entry.release, usable=True)
 
     def synchronize(
         self, m: State, address: Array, how: Semantics, *, reads: bool, writes: bool, acquires: bool = False
@@ -126,10 +125,13 @@ class DeviceOrder:
         if inner is not None:
             shared.clock[row] = np.maximum(shared.clock[row], inner)
         if how.device and flag.release is not None:
-            entries = self.acquired.setdefault(block, {})
-            key = row % self.warps, id(flag.release)
-            if key not in entries or (usable and not entries[key].usable):
-                entries[key] = Acquired(row % self.warps, int(shared.own[row]), flag.release, usable)
+            self._add(row, flag.release, usable)
+
+    def _add(self, row: int, release: Release, usable: bool) -> None:
+        """Notes that a warp acquired a release, now unless it had before."""
+        entry = Acquired(row % self.warps, int(self.shared.own[row]), release, usable)
+        entries = self.acquired.setdefault(row // self.warps, {})
+        entries.setdefault((entry.warp, id(release), usable), entry)
 
     def _release(self, row: int, address: int, before: Flag | None, how: Semantics) -> None:
         """A strong write; `before` is the flag whose releases it continues, being a read-modify-write."""

@@ -95,7 +95,11 @@ class Region:
                 self._fault(m, ins, address, size, differs, before, "writes", "wrote")
             _warn(m, ins)
         self.writer[at] = mine[:, None]
-        if not how.strong and m.n > 1 and (self.writer[at] != mine[:, None]).any():
+        after = self.writer[at]
+        racy = _unordered(m, after, mine, how) if m.n > 1 else None
+        if racy is not None:
+            if how.strong:
+                self._fault(m, ins, address, size, racy, after, "writes", "wrote")
             _warn(m, ins)
 
     @staticmethod

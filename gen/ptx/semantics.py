@@ -26,7 +26,8 @@ class Semantics:
     release: bool = False
 
 
-WEAK = Semantics()
+WEAK, ATOMIC = Semantics(), Semantics(strong=True, device=True)
+"""An ordinary access, and a relaxed one at device scope."""
 
 
 def take_semantics(modifiers: Modifiers, *, atomic: bool) -> Semantics:

@@ -155,6 +155,7 @@ def _to_global(c: Context, reduction: tuple[str, str] | None) -> Op:
     destination, source = c.address(c.operands[0]), c.address(c.operands[1])
     sizes = _sizes(c)
     width = int(reduction[1].lstrip("busf")) // 8 if reduction else 8
+    c.translation.global_widths.add(width)
 
     def run(m: State) -> None:
         where, origin = destination(m), source(m)

@@ -106,7 +106,7 @@ def drain_shared(
     _count(m.counters.bytes_read, SHARED, UNIT * len(places))
     if len(addresses):
         m.repeat(one, len(addresses))
-        m.memory.check(m, ins, addresses, width, read=reduction is not None, write=True)
+        m.memory.check(m, ins, addresses, width, read=reduction is not None, write=True, in_order=False)
         _count(m.counters.bytes_written, "global", width * len(addresses))
     m.repeat(one, len(places))
     target = PendingWrite(addresses, width, reduces=reduction is not None)

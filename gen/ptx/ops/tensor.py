@@ -152,6 +152,7 @@ def _store(c: Context, rank: int, operation: str) -> Op:
     hints(c, c.operands[2:])
     c.modifiers.done()
     source, boxes = c.address(c.operands[1]), _boxes(c, c.operands[0], rank)
+    c.translation.global_widths.add(1)  # boxes may meet at any element
 
     def run(m: State) -> None:
         where, found = source(m), boxes(m)
