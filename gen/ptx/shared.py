@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 UNWRITTEN, PENDING = -1, -2
 _STRONG = 32  # flag in a stamp: written by an atomic, volatile or synchronizing access
-PROXY_FENCED, DEVICE_FENCED, BLOCK_FENCED, _SECTIONS = 1, 2, 3, 4
+PROXY_FENCED, DEVICE_FENCED, BLOCK_FENCED, SECTIONS = 1, 2, 3, 4
 ASYNC = 64  # flag in a stamp: written by the async proxy
 TIME_SHIFT = 7
 _TIME_LIMIT = 1 << (31 - TIME_SHIFT)
@@ -66,7 +66,7 @@ class SharedMemory:
         self.stamp = np.full(granules, UNWRITTEN, np.int32)
         self.reads = np.zeros((warps, granules), np.int32)
         self.owner = np.zeros(granules, np.int32)
-        self.clock = np.zeros((blocks * warps, _SECTIONS * warps), np.int32)
+        self.clock = np.zeros((blocks * warps, SECTIONS * warps), np.int32)
         self.now = 1
         self.own = np.ones(blocks * warps, np.int32)
         self.clock[np.arange(blocks * warps), np.arange(blocks * warps) % warps] = 1
@@ -88,7 +88,7 @@ class SharedMemory:
     def join_blocks(self, blocks: Array) -> None:
         """`join` of all warps of each of several blocks, at once."""
         warp = np.arange(self.warps)
-        clock = self.clock.reshape(-1, self.warps, _SECTIONS * self.warps)
+        clock = self.clock.reshape(-1, self.warps, SECTIONS * self.warps)
         clock[blocks] = clock[blocks].max(1, keepdims=True)
         self._tick()
         self.own.reshape(-1, self.warps)[blocks] = self.now
