@@ -96,9 +96,9 @@ def test_one_elected_lane_a_warp_does_the_work() -> None:
 def test_a_sleep_gives_the_turn_to_others() -> None:
     body = """
     setp.ge.u32 %p1, %r0, 32; @%p1 bra SET;
-WAIT: nanosleep.u32 32; ld.global.u32 %r6, [%rd80]; setp.eq.u32 %p2, %r6, 0; @%p2 bra WAIT;
+WAIT: nanosleep.u32 32; ld.volatile.global.u32 %r6, [%rd80]; setp.eq.u32 %p2, %r6, 0; @%p2 bra WAIT;
     bra DONE;
-SET: mov.u32 %r5, 1; st.global.u32 [%rd80], %r5;
+SET: mov.u32 %r5, 1; st.volatile.global.u32 [%rd80], %r5;
 DONE:"""
     flag = np.zeros(1, np.uint32)
     assemble(body).launch((1,), (64,), [flag], spin_limit=500, step_limit=500)
