@@ -71,7 +71,7 @@ def compiler(monkeypatch) -> dict[str, Compiled | CompileError]:
     """Stands for the compiler: a result by folder name, and one good kernel for all others."""
     results: dict[str, Compiled | CompileError] = {}
 
-    def compile_many(sources, *, arch, on_done):
+    def compile_many(sources, *, arch, backend, on_done):
         for source in sources:
             assert source.read_text().startswith("# SPDX")
             good = Compiled({"decode": _kernel()}, arch, 1.0, False)
@@ -116,7 +116,8 @@ def test_list_of_the_shipped_specs(kgen):
     rows = kgen("list", SPECS, "--out", ROOT / "build", "--json").json
     assert {row["state"] for row in rows} == {"current"}
     assert {(row["family"], row["backend"], row["target"]) for row in rows} == {
-        ("sparse_mla_decode", "tilelang", "sm_120a")
+        ("sparse_mla_decode", "tilelang", "sm_120a"),
+        ("fp8_block_gemm", "cutlass", "sm_120a"),
     }
     table = kgen("list", SPECS, "--out", ROOT / "build").out.splitlines()
     assert table[0].split() == ["name", "family", "backend", "target", "state"]

@@ -21,7 +21,7 @@ from ruff import find_ruff_bin
 from gen.families.sparse_mla_decode import plan
 from gen.families.sparse_mla_decode.options import Combine, Layout, LseBase, LseEmpty, Sink
 from gen.pipeline import Prepared, prepare
-from gen.render import MANIFEST, SOURCE, render, template_folder
+from gen.render import DSL_PACKAGES, MANIFEST, SOURCE, render, template_folder
 from gen.spec import Backend, Fixed, SpecError, SplitWord, load
 
 ROOT = Path(__file__).parents[1]
@@ -88,17 +88,19 @@ def test_bytes_depend_on_no_process_folder_or_spelling_of_the_path(prepared, tmp
 
 
 def test_header_and_manifest_name_where_the_file_comes_from(prepared):
-    template = template_folder() / "tilelang/sparse_mla_decode.py.j2"
-    template_hash = hashlib.sha256(template.read_bytes()).hexdigest()
     for item in prepared:
+        backend = str(item.spec.backend)
+        template = template_folder() / backend / item.plan.template
+        template_hash = hashlib.sha256(template.read_bytes()).hexdigest()
+        dsl = DSL_PACKAGES[backend]
         source, manifest = item.rendered.files[SOURCE], json.loads(item.rendered.files[MANIFEST])
         spec = str(item.spec.path.relative_to(ROOT))
         assert source.splitlines()[:4] == [
             "# SPDX-License-Identifier: Apache-2.0",
             f"# Generated from {spec} (sha256 {item.spec.digest[:16]})",
-            f"# through templates/tilelang/{template.name} (sha256 {template_hash[:16]})",
+            f"# through templates/{backend}/{template.name} (sha256 {template_hash[:16]})",
             f"# by sm120-kernelgen {metadata.version('sm120-kernelgen')} for "
-            f"tilelang {metadata.version('tilelang')}. Edit the spec and run `kgen build`.",
+            f"{dsl} {metadata.version(dsl)}. Edit the spec and run `kgen build`.",
         ]
         assert manifest["spec"] == spec
         assert manifest["spec_sha256"] == item.spec.digest

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v4_flash/shared_down.yaml (sha256 06226822d1b25d36)
-# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 b449700b2f28e65e)
+# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 6f67cbb4331351d4)
 # by sm120-kernelgen 0.1.0 for nvidia-cutlass-dsl 4.8.1. Edit the spec and run `kgen build`.
 """FP8 GEMM with scaled blocks of k: out[m, n] = Σ a_scale · b_scale · Σ a[m, k] · b[n, k].
 Scales are powers of two, a byte each, applied by the tensor cores.
@@ -11,7 +11,7 @@ Each kernel is tiled for some range of m. Strides are in elements, from one row 
 from typing import NamedTuple
 
 import cutlass
-from cutlass import BFloat16, Float8E4M3FN, Float32, Int32, Int64, Boolean, Uint8, Uint32, cute
+from cutlass import BFloat16, Boolean, Float8E4M3FN, Float32, Int32, Int64, Uint8, Uint32, cute
 from cutlass.cute.nvgpu import cpasync, warp
 
 K_BLOCK = 128  # k of one scale; the scales of b also serve 128 of its rows
@@ -48,7 +48,7 @@ def element(pointer, offset):
 
 @cute.jit
 def copy_rows(source: cute.Pointer, stride: Int64, last: Int32, to: cute.Tensor, threads: cutlass.Constexpr):
-    """Start to copy K_BLOCK bytes of every row of a tile. Past the last row it repeats; no result uses those."""
+    """Start to copy K_BLOCK bytes of each row of a tile; past `last` that row again, which no result uses."""
     thread, _, _ = cute.arch.thread_idx()
     atom = cute.make_copy_atom(cpasync.CopyG2SOp(), Float8E4M3FN, num_bits_per_copy=128)
     vectors = K_BLOCK // 16
@@ -205,7 +205,7 @@ def gemm(
                 element(partial_out, split * split_stride + row_m * Int64(n) + row_n)[0] = acc[i]
         cute.arch.fence_acq_rel_gpu()
         cute.arch.sync_threads()
-        n_blocks, m_blocks, _ = cute.arch.grid_dim()
+        n_blocks, _, _ = cute.arch.grid_dim()
         arrived = arrivals + (m_block * n_blocks + n_block)
         if thread == 0:
             is_last[0] = Int32(cute.arch.atomic_add(arrived.llvm_ptr, Int32(1)) == splits - 1)

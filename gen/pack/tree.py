@@ -28,6 +28,8 @@ def _encode(value: Any) -> Any:
         return {_CLASS: f"{type(value).__module__}:{type(value).__qualname__}", _CHOICE: value.value}
     if hasattr(type(value), "model_fields"):
         return {name: _encode(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, list):
+        return [_encode(part) for part in value]
     return value
 
 
@@ -39,6 +41,8 @@ def decode_spec(data: dict[str, Any]) -> Any:
 
 
 def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(part) for part in value]
     if not isinstance(value, dict):
         return value
     if _CHOICE in value:

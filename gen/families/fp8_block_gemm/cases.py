@@ -98,14 +98,17 @@ def _values(kind: str, shape: tuple[int, ...], generator: torch.Generator) -> to
 
 
 def _scales(kind: str, ue8m0: bool, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """Scales around 1, powers of two from 1/2 to 2 for exact values, or far apart for extreme ones."""
+    """Scales around 1, powers of two from 1/2 to 2 for exact values, or far apart for extreme ones.
+
+    The smallest is ue8m0's 2^-127, or an fp32 zero.
+    """
     low, high = {"exact": (126, 129), "extreme": (87, 147)}.get(kind, (117, 130))
     exponents = torch.randint(low, high, shape, generator=generator)
     if kind == "extreme":
         exponents[torch.rand(shape, generator=generator) < 0.1] = 0
     if ue8m0:
         return exponents.to(torch.uint8)
-    factors = torch.exp2(exponents.float() - 127)
+    factors = torch.where(exponents > 0, torch.exp2(exponents.float() - 127), 0.0)
     if kind == "normal":
         factors *= 1 + torch.rand(shape, generator=generator)
     return factors
@@ -116,10 +119,11 @@ def _strided(tensor: torch.Tensor, gap: int, filler: int) -> torch.Tensor:
     if not gap or not tensor.numel():
         return tensor
     rows = tensor.flatten(1)
-    whole = torch.full((len(rows), (rows.shape[1] + gap) * tensor.element_size()), filler, dtype=torch.uint8)
-    whole = whole.view(tensor.dtype)
-    whole[:, : rows.shape[1]] = rows
-    return whole[:, : rows.shape[1]].unflatten(1, tensor.shape[1:])
+    row_bytes = (rows.shape[1] + gap) * tensor.element_size()
+    whole = torch.full((len(rows), row_bytes), filler, dtype=torch.uint8).view(tensor.dtype)
+    part: torch.Tensor = whole[:, : rows.shape[1]]
+    part[:] = rows
+    return part.view(tensor.shape)
 
 
 def related(spec: Spec, inputs: Inputs, relation: str, seed: int) -> Relation:

@@ -37,9 +37,28 @@ SCALE_TYPES = {ScaleType.FLOAT32: ("Float32", 4), ScaleType.UE8M0: ("Uint8", 1)}
 """CuTe DSL's name and the bytes of an element."""
 
 
+CUTE_TYPES = (
+    "BFloat16",
+    "Boolean",
+    "Float8E4M3FN",
+    "Float16",
+    "Float32",
+    "Int32",
+    "Int64",
+    "Uint8",
+    "Uint32",
+)
+"""What a source may import, in the order of imports."""
+
+
 def kernel_name(bucket: Bucket) -> str:
     """The kernel of a bucket."""
     return f"gemm_m{bucket.m}"
+
+
+def threads(bucket: Bucket) -> int:
+    """Threads of a block of a bucket."""
+    return 32 * bucket.warps_m * bucket.warps_n
 
 
 def bucket_of(spec: Spec, m: int) -> Bucket:
@@ -74,7 +93,7 @@ def plan(spec: Spec) -> TilePlan:
         template=TEMPLATE,
         kernels=tuple(kernel_name(bucket) for bucket in spec.tile.buckets),
         buffers=_buffers(spec, largest, largest.stages),
-        threads=max(bucket.threads for bucket in spec.tile.buckets),
+        threads=max(threads(bucket) for bucket in spec.tile.buckets),
         context=_context(spec),
     )
 
@@ -84,7 +103,11 @@ def _context(spec: Spec) -> dict[str, object]:
     depth = " * ".join(["GROUPS"] * (groups > 1) + ["splits"] * split) or "1"
     out_type, out_bytes = OUT_TYPES[spec.dtypes.out]
     scale_type, scale_bytes = SCALE_TYPES[spec.dtypes.scale]
+    imports = {out_type, scale_type, "Float8E4M3FN", "Float32", "Int32", "Int64"}
+    imports |= {"Uint32"} if scale_type == "Uint8" else set()
+    imports |= {"Boolean"} if split else set()
     return {
+        "imports": [*(name for name in CUTE_TYPES if name in imports), "cute"],
         "groups": groups,
         "split": split,
         "depth": depth,
@@ -111,7 +134,7 @@ def launch_plan(
     split = spec.split is not SplitWord.NONE
     strategy = spec.split if splits is None or not split else splits
     slots = device.sms * device.blocks_per_sm(
-        bucket.threads, shared_bytes(_buffers(spec, bucket, bucket.stages))
+        threads(bucket), shared_bytes(_buffers(spec, bucket, bucket.stages))
     )
     divided = plan_splits(strategy, tiles=k // K_BLOCK, rows=rows, slots=slots)
     scalars: dict[str, int | float] = {"m": m, "n": n, "k": k}
@@ -123,5 +146,5 @@ def launch_plan(
             "partial_out": Scratch((parts, groups, m, n), "float32"),
             "arrivals": Scratch((groups, m_blocks, n_blocks), "int32", zeroed=True),
         }
-    launch = Launch(kernel_name(bucket), (n_blocks, m_blocks, groups * divided.count), bucket.threads)
+    launch = Launch(kernel_name(bucket), (n_blocks, m_blocks, groups * divided.count), threads(bucket))
     return LaunchPlan(divided, (launch,), scalars, scratch)

@@ -56,11 +56,6 @@ class Bucket(Section):
     warps_n: Annotated[int, OneOf((1, 2, 4, 8))]
     """Warps along the rows of b."""
 
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return 32 * self.warps_m * self.warps_n
-
     @model_validator(mode="after")
     def _warps_divide(self) -> Bucket:
         for side in ("m", "n"):
@@ -71,10 +66,10 @@ class Bucket(Section):
                     f"use {size // 16}",
                     (f"warps_{side}",),
                 )
-            rows = self.threads // 8
+            rows = 4 * self.warps_m * self.warps_n
             if size % rows:
                 raise refusal(
-                    f"{self.threads} threads copy {rows} rows at a time, which do not divide {size}",
+                    f"{8 * rows} threads copy {rows} rows at a time, which do not divide {size}",
                     f"use {side}: {rows}",
                     (side,),
                 )
@@ -130,7 +125,9 @@ class Spec(KernelSpec):
     def _groups_of_a_batch(self) -> Spec:
         batched = self.layout is Layout.BATCHED
         if batched != (self.shapes.groups > 1):
-            fix = "use 2 or more" if batched else "remove it, or write layout: batched"
-            reason = f"{self.shapes.groups} groups do not go with the layout {self.layout}"
+            fix = (
+                "use 2 or more, or write layout: dense" if batched else "remove it, or write layout: batched"
+            )
+            reason = f"groups is {self.shapes.groups} where the layout is {self.layout}"
             raise refusal(reason, fix, ("shapes", "groups"))
         return self
