@@ -14,12 +14,12 @@ from gen.ptx.errors import PtxError
 from gen.ptx.literals import parse_operand, split_operands
 from gen.ptx.syntax import Function, Instruction, Label, ModuleText, Name, Variable
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|file|loc)\b[^\n]*")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+))?")
 _HEADER = re.compile(r"(?:\.(?:visible|extern|weak|common|entry|func|noreturn|attribute\([^)]*\))\s*)*")
 _INSTRUCTION = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
 _WORD = re.compile(r"[%\w$]+")
@@ -28,6 +28,9 @@ _BRANCH_TABLE = re.compile(r"\.(branchtargets|calltargets)\s+(.*)", re.S)
 
 
 def _blank(match: re.Match[str]) -> str:
+    """A comment without its text; a string as it is."""
+    if match.group().startswith('"'):
+        return match.group()
     return "\n" * match.group().count("\n") or " "
 
 
@@ -53,7 +56,7 @@ class _Parser:
         self.text = text
         self.position = 0
         self.files: dict[int, str] = {}
-        self.loc: tuple[int, int] | None = None
+        self.loc: tuple[tuple[int, int], ...] = ()
         self.breaks = [match.start() for match in re.finditer("\n", text)]
 
     def line(self, position: int) -> int:
@@ -116,8 +119,8 @@ class _Parser:
         if file := _FILE.match(directive.group()):
             self.files[int(file.group(1))] = file.group(2)
         elif loc := _LOC.match(directive.group()):
-            line = int(loc.group(2))
-            self.loc = (int(loc.group(1)), line) if line else None
+            numbers = [int(n) for n in loc.groups() if n]
+            self.loc = tuple((f, n) for f, n in zip(numbers[::2], numbers[1::2], strict=True) if n)
         self.position = directive.end()
 
     def header_end(self) -> int:
@@ -170,7 +173,7 @@ class _Parser:
 
     def body(self, function: Function) -> None:
         """Statements up to the function's closing brace; nested scopes get unique names."""
-        self.loc = None
+        self.loc = ()
         text, scopes, serial = self.text, [dict[str, str]()], 0
         body: list[Instruction | Label] = []
         pending_label = ""

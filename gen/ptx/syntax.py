@@ -52,7 +52,10 @@ Operand = Name | Immediate | Vector | Address | TensorAddress
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction: `@predicate opcode.modifiers operands`; `loc` is (file index, line) of a .loc."""
+    """One instruction: `@predicate opcode.modifiers operands`.
+
+    `loc` has the (file index, line) of a .loc, and then those of the place it is inlined at.
+    """
 
     line: int
     text: str
@@ -60,7 +63,7 @@ class Instruction:
     opcode: str
     modifiers: tuple[str, ...]
     operands: tuple[Operand, ...]
-    loc: tuple[int, int] | None = None
+    loc: tuple[tuple[int, int], ...] = ()
 
     def error(self, why: str) -> PtxError:
         """A `PtxError` that names this instruction."""
@@ -124,7 +127,6 @@ class ModuleText:
     files: dict[int, str] = field(default_factory=dict)
 
     def source(self, instruction: Instruction) -> str | None:
-        """The "file:line" that .loc and .file give an instruction, or None."""
-        if instruction.loc is None or instruction.loc[0] not in self.files:
-            return None
-        return f"{self.files[instruction.loc[0]]}:{instruction.loc[1]}"
+        """The "file:line" that .loc and .file give an instruction, with what it is inlined at, or None."""
+        places = [f"{self.files[file]}:{line}" for file, line in instruction.loc if file in self.files]
+        return ", inlined at ".join(places) or None
