@@ -1,5 +1,7 @@
-"""No kernel of clean.cu is reported or warned of, in one batch of blocks or, where they need not wait for each
-other, in many; each finds its own results right."""
+"""No kernel of clean.cu is reported or warned of, and each finds its own results right.
+
+Blocks run in one batch and, where they need not wait for later ones, one after the other.
+"""
 
 from __future__ import annotations
 
