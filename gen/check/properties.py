@@ -115,7 +115,7 @@ def launch(operation: Operation, inputs: Inputs, splits: int | None = None) -> t
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(torch.uint8)
+    return tensor.contiguous().flatten().view(torch.uint8)
 
 
 def check(operation: Operation, case: Case) -> Mapping[str, Distance]:

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ def main(folder: Path) -> int:
     parser.add_argument("--spec", action="append", help="only this spec (may be repeated)")
     parser.add_argument("--card", type=int, default=0, help="index of the CUDA card")
     parser.add_argument("--json", type=Path, help="also write every result to this file")
+    parser.add_argument("--bench", action="store_true", help="measure the kernels instead")
     options = parser.parse_args()
     entries = json.loads((folder / "pack.json").read_text())["specs"]
     chosen = [entry for entry in entries if not options.spec or entry["spec"]["name"] in options.spec]
+    if options.bench:
+        return bench_entries(folder, chosen, options.card, options.json)
     worker = Worker(folder, options.card)
     try:
         results = [check_entry(worker, entry) for entry in chosen]
@@ -62,3 +66,25 @@ def check_entry(worker: Worker, entry: dict[str, Any]) -> dict[str, Any]:
         flush=True,
     )
     return result
+
+
+def bench_entries(folder: Path, entries: list[dict[str, Any]], card: int, output: Path | None) -> int:
+    """Measure the specs that have a bench and print their rows."""
+    from gen.bench.session import Session
+    from gen.pack.tree import decode_compiled, decode_spec
+
+    session = Session(card)
+    print(session.headline())
+    specs = ((decode_spec(e["spec"]), decode_compiled(e["kernels"], folder)) for e in entries)
+    rows = []
+    for row in session.rows(specs):
+        rows.append(asdict(row))
+        print(
+            f"{row.name:28s} {row.sizes:24s} {row.us:8.2f} us, floor {row.floor_us:8.2f}, "
+            f"{row.share_of_copy:4.0%} of copy, baseline {row.baseline_us:8.2f} us, {row.ratio:5.2f}x, "
+            f"error {row.error:.1e} against {row.baseline_error:.1e}",
+            flush=True,
+        )
+    if output:
+        output.write_text(json.dumps({"card": session.headline(), "rows": rows}, indent=1) + "\n")
+    return 0

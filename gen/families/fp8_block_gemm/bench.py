@@ -1,0 +1,68 @@
+"""What `kgen bench` measures of an FP8 block-scaled GEMM, and an engine-like Triton kernel beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from gen.check.case import Inputs, Tensors
+from gen.families.fp8_block_gemm.options import ScaleType
+from gen.families.fp8_block_gemm.plan import K_BLOCK, OUT_TYPES
+from gen.values import bounds
+
+if TYPE_CHECKING:
+    from gen.families.fp8_block_gemm.spec import Spec
+
+ROWS = (1, 4, 16, 64, 4096)
+PROJECTIONS = ((1536, 4096), (32768, 1024), (4096, 8192), (4096, 4096), (4096, 2048), (8192, 1024))
+"""n and k of DeepSeek-V4-Flash's projections at tensor parallel 1."""
+
+
+def bench_sizes(spec: Spec) -> list[dict[str, int]]:
+    """The rows of decode and prefill at every projection within the spec's ranges, or at its largest."""
+    (low_n, high_n), (low_k, high_k) = bounds(spec.shapes.n), bounds(spec.shapes.k)
+    known = [(n, k) for n, k in PROJECTIONS if low_n <= n <= high_n and low_k <= k <= high_k]
+    return [{"m": m, "n": n, "k": k} for n, k in known or [(high_n, high_k)] for m in ROWS]
+
+
+def bench_bytes(spec: Spec, sizes: Mapping[str, int]) -> int:
+    """Bytes of a, b, their scales and out."""
+    m, n, k, groups = sizes["m"], sizes["n"], sizes["k"], spec.shapes.groups
+    scale = 1 if spec.dtypes.scale is ScaleType.UE8M0 else 4
+    scales = scale * (k // K_BLOCK) * (m + -(-n // 128))
+    return groups * (m * k + n * k + scales + m * n * OUT_TYPES[spec.dtypes.out][1])
+
+
+def bench_inputs(spec: Spec, sizes: Mapping[str, int], seed: int) -> Inputs:
+    """Random finite e4m3 and scales around 1, on the card."""
+    m, n, k = sizes["m"], sizes["n"], sizes["k"]
+    middle = (spec.shapes.groups,) if spec.shapes.groups > 1 else ()
+    generator = torch.Generator("cuda").manual_seed(seed)
+
+    def draw(low: int, high: int, shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.randint(low, high, shape, dtype=torch.uint8, device="cuda", generator=generator)
+
+    def values(shape: tuple[int, ...]) -> torch.Tensor:
+        signs = draw(0, 2, shape) << 7
+        return (draw(0, 0x60, shape) | signs).view(torch.float8_e4m3fn)
+
+    def scales(shape: tuple[int, ...]) -> torch.Tensor:
+        exponents = draw(120, 130, shape)
+        return exponents if spec.dtypes.scale is ScaleType.UE8M0 else torch.exp2(exponents.float() - 127)
+
+    tensors = {
+        "a": values((m, *middle, k)),
+        "a_scale": scales((m, *middle, k // K_BLOCK)),
+        "b": values((*middle, n, k)),
+        "b_scale": scales((*middle, -(-n // 128), k // K_BLOCK)),
+    }
+    return Inputs(dict(sizes), tensors)
+
+
+def baseline(spec: Spec, inputs: Inputs, outputs: Tensors) -> Callable[[], object]:
+    """One launch of the engines' structure: 64×128 tiles, 128 of k scaled at a time in fp32, no split of k."""
+    from gen.families.fp8_block_gemm.triton_baseline import launch
+
+    return launch(inputs.tensors, outputs["out"])
