@@ -46,7 +46,7 @@ class Bench(Protocol):
 class Row:
     """One measurement: median microseconds of a launch, and what they are held against.
 
-    `floor_us` is what the bytes of the launch take at the card's copy rate, `share_of_copy` its share of `us`,
+    `floor_us` is what its bytes take at the card's copy rate, `share_of_copy` its share of `us`,
     `ratio` the baseline's time over ours. Errors are relative, root mean square, against the reference.
     """
 

@@ -62,7 +62,7 @@ def bench_inputs(spec: Spec, sizes: Mapping[str, int], seed: int) -> Inputs:
 
 
 def baseline(spec: Spec, inputs: Inputs, outputs: Tensors) -> Callable[[], object]:
-    """One launch of the engines' structure: 64×128 tiles, 128 of k scaled at a time in fp32, no split of k."""
+    """One launch of the engines' structure: 64×128 tiles, each 128 of k scaled in fp32, no split."""
     from gen.families.fp8_block_gemm.triton_baseline import launch
 
     return launch(inputs.tensors, outputs["out"])
