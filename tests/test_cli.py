@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 SPECS = ROOT / "specs"
 WINDOW = SPECS / "deepseek_v4_flash/decode_window_h64.yaml"
 H8 = SPECS / "deepseek_v4_flash/decode_h8.yaml"
-COMMANDS = ["list", "check", "build", "fuzz", "schema"]
+COMMANDS = ["list", "check", "build", "fuzz", "sanitize", "schema"]
 
 
 @dataclass

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from gen.cli import bench, build, fuzz, inspect
+from gen.cli import bench, build, fuzz, inspect, sanitize
 from gen.cli.options import BAD_SPEC, FAILED, INTERRUPTED
 from gen.cli.output import complain
 from gen.spec import SpecError
@@ -22,6 +22,7 @@ app.command("list")(inspect.list_)
 app.command()(inspect.check)
 app.command()(build.build)
 app.command()(fuzz.fuzz)
+app.command()(sanitize.sanitize)
 app.command()(bench.bench)
 app.command()(build.pack)
 app.command()(inspect.schema)
