@@ -31,6 +31,12 @@ class Prepared:
         """Where the generated source lies below the folder of all kernels."""
         return build / self.spec.name / SOURCE
 
+    def missing_on(self, arch: str) -> str | None:
+        """Why the kernels cannot run on an architecture; None where they can."""
+        if not self.plan.archs or arch in self.plan.archs:
+            return None
+        return f"its instructions need {' or '.join(self.plan.archs)}, not {arch}"
+
     def is_current(self, build: Path) -> bool | None:
         """Whether the files below `build` are those of this spec; None where there are none."""
         folder = build / self.spec.name

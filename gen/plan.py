@@ -136,13 +136,17 @@ class LaunchPlan:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """What a spec alone decides: the block's buffers and the values that the template is rendered with."""
+    """What a spec alone decides: the block's buffers and the values that the template is rendered with.
+
+    `archs` names the architectures that have the kernels' instructions, where not all do.
+    """
 
     template: str
     kernels: tuple[str, ...]
     buffers: tuple[SharedBuffer, ...]
     threads: int
     context: dict[str, Any]
+    archs: tuple[str, ...] = ()
 
     @property
     def shared_bytes(self) -> int:

@@ -47,6 +47,16 @@ def test_a_crash_fails_its_case_and_the_run_goes_on(monkeypatch):
         assert result.worst == {"out": 0.25}
 
 
+def test_what_the_card_cannot_run_is_listed(monkeypatch):
+    monkeypatch.setattr(on_cuda, "Worker", Cards)
+    prepared = prepare([ROOT / SPECS[1], ROOT / "specs/deepseek_v4_flash/wq_b.yaml"])
+    results = on_cuda.fuzz_on_cuda(prepared, "sm_90a", examples=0, seed=1)
+    left = results["dsv4_flash_wq_b"]
+    assert left.not_run == "its instructions need sm_120a or sm_121a, not sm_90a"
+    assert (left.examples, left.failure) == (0, None)
+    assert {name for name, _ in Cards.last.seen} == {"dsv4_flash_window_h64"}
+
+
 def test_one_case(monkeypatch):
     monkeypatch.setattr(on_cuda, "Worker", Cards)
     (item,) = prepare([ROOT / SPECS[1]])

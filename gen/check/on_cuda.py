@@ -55,8 +55,9 @@ def fuzz_on_cuda(
         ]
         for item in prepared
     }
-    due, done = len(prepared) + sum(map(len, chosen.values())), 0
-    results = {item.spec.name: SpecResult() for item in prepared}
+    results = {item.spec.name: SpecResult(not_run=item.missing_on(arch)) for item in prepared}
+    prepared = [item for item in prepared if not results[item.spec.name].not_run]
+    due, done = len(prepared) + sum(len(chosen[item.spec.name]) for item in prepared), 0
     built: list[tuple[Prepared, Compiled]] = []
 
     def compiled(item: Prepared, result: Compiled | CompileError) -> None:

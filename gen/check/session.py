@@ -21,12 +21,16 @@ from gen.spec import KernelSpec
 
 @dataclass
 class SpecResult:
-    """How the fuzz of one spec went; `failure` is the paragraph of the first failing case."""
+    """How the fuzz of one spec went; `failure` is the paragraph of the first failing case.
+
+    `not_run` says why nothing ran, where the executor lacks what the kernels need.
+    """
 
     examples: int = 0
     seconds: float = 0.0
     worst: dict[str, float] = field(default_factory=dict)
     failure: str | None = None
+    not_run: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gen.cli.options import FAILED, Build, Json, Specs, paths
-from gen.cli.output import complain, emit, progress
+from gen.cli.output import complain, emit, note, progress
 
 
 def build(specs: Specs = None, out: Build = Path("build"), json: Json = False) -> None:
@@ -69,6 +69,8 @@ def pack(
 
     prepared = prepare(paths(specs))
     require_empty(out)
+    left_out = {item.spec.name: missing for item in prepared if (missing := item.missing_on(arch))}
+    prepared = [item for item in prepared if item.spec.name not in left_out]
     built: list[tuple[Prepared, Compiled]] = []
     faults: list[str] = []
     with progress("compiling", len(prepared)) as bar:
@@ -88,7 +90,9 @@ def pack(
     built.sort(key=lambda pair: pair[0].spec.name)
     cases = write_pack(built, out, examples=examples, seed=seed)
     emit(
-        [{"folder": str(out), "arch": arch, "specs": len(built), "cases": cases}],
+        [{"folder": str(out), "arch": arch, "specs": len(built), "cases": cases, "left_out": left_out}],
         ("folder", "arch", "specs", "cases"),
         json,
     )
+    for name, missing in left_out.items():
+        note(f"{name} was left out: {missing}")

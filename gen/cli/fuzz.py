@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from gen.cli.options import FAILED, Build, DeviceName, Json, Specs, device_named, paths
-from gen.cli.output import complain, emit, progress
+from gen.cli.output import complain, emit, note, progress
 from gen.pipeline import Prepared, prepare
 
 if TYPE_CHECKING:
@@ -59,13 +59,16 @@ def fuzz(
             "examples": result.examples,
             "out_rms_error": result.worst.get("out", 0.0),
             "seconds": round(result.seconds, 1),
-            "state": "failed" if result.failure else "passed",
+            "state": "failed" if result.failure else "not run" if result.not_run else "passed",
             "failure": result.failure,
+            "not_run": result.not_run,
         }
         for name, result in results.items()
     ]
     emit(rows, ("name", "examples", "out_rms_error", "seconds", "state"), json)
     for row in rows:
+        if row["not_run"]:
+            note(f"{row['name']} was not run: {row['not_run']}")
         if row["failure"]:
             complain(row["failure"])
     if any(row["failure"] for row in rows):

@@ -51,3 +51,8 @@ def progress(title: str, total: int) -> Iterator[Progress]:
 def complain(error: object) -> None:
     """Print an error paragraph on standard error, unwrapped, so that its paths and commands can be copied."""
     print(f"error: {error}", file=sys.stderr)
+
+
+def note(text: str) -> None:
+    """Print what is no error but should be known, on standard error."""
+    print(f"note: {text}", file=sys.stderr)
