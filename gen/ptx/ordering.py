@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gen.ptx.state import State
 
 WEAK_PLANE, STRONG_PLANE = 0, 1
+_FOLD = 16  # acquisitions of a block from which on it is worthwhile to merge some
 
 
 @dataclass(slots=True, eq=False)
@@ -132,6 +133,24 @@ class DeviceOrder:
         entry = Acquired(row % self.warps, int(self.shared.own[row]), release, usable)
         entries = self.acquired.setdefault(row // self.warps, {})
         entries.setdefault((entry.warp, id(release), usable), entry)
+        if len(entries) > _FOLD:
+            self._fold(row // self.warps)
+
+    def _fold(self, block: int) -> None:
+        """Makes one entry of those of each kind that every warp of a block is ordered after."""
+        rows = slice(block * self.warps, (block + 1) * self.warps)
+        reached = self.shared.clock[rows, : self.warps].min(0)
+        entries = self.acquired[block]
+        for usable in (True, False):
+            old = [e for e in entries.values() if e.usable == usable and e.time <= reached[e.warp]]
+            if len(old) > 1:
+                nothing = np.zeros(self.warps, np.int32)
+                releases = {id(e.release): e.release for e in old}
+                every = Release(self.first_block + block, nothing, nothing, tuple(releases.values()))
+                for e in old:
+                    del entries[e.warp, id(e.release), usable]
+                last = old[-1]
+                entries[last.warp, id(every), usable] = Acquired(last.warp, last.time, every, usable)
 
     def _release(self, row: int, address: int, before: Flag | None, how: Semantics) -> None:
         """A strong write; `before` is the flag whose releases it continues, being a read-modify-write."""

@@ -87,16 +87,19 @@ class Region:
                     self._fault(m, ins, address, size, racy, readers[at], "writes", "read")
         if self.writer is None:
             self.writer = self._new()
-        before = self.writer[at]
-        racy = _unordered(m, before, mine, how)
-        if racy is not None:
-            differs = racy if same is None else racy & ~same()[:, None]
-            if differs.any():
-                self._fault(m, ins, address, size, differs, before, "writes", "wrote")
-            _warn(m, ins)
+        else:
+            before = self.writer[at]
+            racy = _unordered(m, before, mine, how)
+            if racy is not None:
+                differs = racy if same is None else racy & ~same()[:, None]
+                if differs.any():
+                    self._fault(m, ins, address, size, differs, before, "writes", "wrote")
+                _warn(m, ins)
         self.writer[at] = mine[:, None]
+        if m.n == 1:
+            return
         after = self.writer[at]
-        racy = _unordered(m, after, mine, how) if m.n > 1 else None
+        racy = None if (after == mine[:, None]).all() else _unordered(m, after, mine, how)
         if racy is not None:
             if how.strong:
                 self._fault(m, ins, address, size, racy, after, "writes", "wrote")

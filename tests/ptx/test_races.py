@@ -235,15 +235,22 @@ MET: bar.sync 0;
 WAIT2: ld.volatile.global.u32 %r5, [%rd81]; setp.lt.u32 %p4, %r5, %r22; @%p4 bra WAIT2;
     membar.gl;
 MET2: {second}
-    add.u32 %r20, %r20, 1; setp.lt.u32 %p5, %r20, 3; @%p5 bra LOOP;
+    add.u32 %r20, %r20, 1; setp.lt.u32 %p5, %r20, {rounds}; @%p5 bra LOOP;
 """
 
 
 def test_a_barrier_of_the_whole_grid() -> None:
     arrive = "red.global.add.u32 [%rd81], 1;"
-    launch(GRID_BARRIER.format(arrive=arrive, second="bar.sync 0;"))
+    launch(GRID_BARRIER.format(arrive=arrive, second="bar.sync 0;", rounds=3))
     # Without the block's own barrier the other warp writes on while blocks still read.
-    race(GRID_BARRIER.format(arrive=arrive, second=""))
+    race(GRID_BARRIER.format(arrive=arrive, second="", rounds=3))
+
+
+def test_what_is_known_of_other_blocks_is_kept_over_many_rounds() -> None:
+    arrive = "red.global.add.u32 [%rd81], 1;"
+    launch(GRID_BARRIER.format(arrive=arrive, second="bar.sync 0;", rounds=40))
+    late = "setp.eq.u32 %p6, %r20, 38; @%p6 bra SKIP; bar.sync 0;\nSKIP:"
+    race(GRID_BARRIER.format(arrive=arrive, second=late, rounds=40))
 
 
 def test_atomics_do_not_race_with_each_other_but_with_ordinary_accesses() -> None:
