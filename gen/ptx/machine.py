@@ -219,9 +219,10 @@ class Machine:
             place[lane] = (resume.instruction.line, f"barrier {int(m.barriers.waiting[lane])}")
         for source, why in ((parked, "the rest of its warp"), (m.scheduler.groups, "nothing, it runs")):
             for position, groups in source.items():
-                for group in groups:
-                    line = code[position].instruction.line
-                    place.update(dict.fromkeys(group.ids.tolist(), (line, why)))
+                for lane in (lane for group in groups for lane in group.ids.tolist()):
+                    wait = m.mbarriers.waits.get(int(m.row_of[lane]))
+                    reason = f"the mbarrier at {m.shared.address(wait.offset):#x}" if wait else why
+                    place[lane] = code[position].instruction.line, reason
         if not place:
             return ""
         block = min(int(m.block_of[lane]) for lane in place)
@@ -235,4 +236,6 @@ class Machine:
             for (warp, line, why), count in sorted(warps.items())
         ]
         more = f", and {len(lines) - 16} more" if len(lines) > 16 else ""
-        return f"In block {m.first_block + block}: " + "; ".join(lines[:16]) + more
+        waits = {w.offset: w for row, w in m.mbarriers.waits.items() if row // m.warps == block}
+        states = [f". At {m.shared.address(at):#x} {wait.state()}" for at, wait in sorted(waits.items())]
+        return f"In block {m.first_block + block}: {'; '.join(lines[:16])}{more}{''.join(states[:16])}"

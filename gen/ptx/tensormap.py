@@ -101,6 +101,8 @@ class TensorMap:
         self.extents = tuple(-(-n // s) for n, s in zip(self.box, self.steps, strict=True))
         self.row_bytes = self.box[0] // p.count * p.spread
         self.bytes = self.row_bytes * math.prod(self.extents[1:])
+        # Padding does not count (CUTLASS, sm120_blockscaled_mma_tma.hpp: TmaTransactionBytes).
+        self.transaction_bytes = self.bytes // self.packing.spread * self.packing.stored
 
     def _check(self, element_strides: list[int]) -> None:
         """The driver's rules. Raises `PtxError`."""

@@ -142,7 +142,8 @@ def _to_shared(c: Context) -> Op:
                 _aligned(m, ins, int(origin[k]))
                 halves = load_global(m, ins, (addresses[:, None] + np.array([0, 8])).reshape(-1), 8)
                 words = list(halves.view(np.uint32).reshape(-1, 4).T)
-                fill_shared(m, ins, _units(int(where[k]), amounts[k]), words, barriers[k], row)
+                places = _units(int(where[k]), amounts[k])
+                fill_shared(m, ins, places, words, barriers[k], row, amounts[k])
 
     return run
 

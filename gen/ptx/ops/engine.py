@@ -71,16 +71,19 @@ def hints(c: Context, operands: tuple[Operand, ...]) -> Callable[[State], None]:
 
 
 def fill_shared(
-    m: State, ins: Instruction, places: Array, words: list[Array], barrier: MBarrier, row: int
+    m: State, ins: Instruction, places: Array, words: list[Array], barrier: MBarrier, row: int, size: int
 ) -> None:
-    """The current lane's copy engine starts to put 16-byte units at shared-space addresses `places`."""
+    """The current lane's copy engine starts to put 16-byte units at shared-space addresses `places`.
+
+    size: bytes that complete on the barrier.
+    """
     one = m.lanes
     m.repeat(one, len(places))
     offset = shared_offset(m, ins, places, UNIT, by_threads=False)
     m.proxy.begin_write(m, ins, offset, UNIT, row)
     lanes = np.full(len(places), one.first)
     copy = Copy(lanes, np.full(len(places), row), offset, UNIT, words, bulk=True)
-    m.mbarriers.transfer(m, barrier, row, copy, UNIT * len(places))
+    m.mbarriers.transfer(m, barrier, row, copy, size)
     _count(m.counters.bytes_written, SHARED, UNIT * len(places))
 
 

@@ -126,7 +126,8 @@ def _load(c: Context, rank: int) -> Op:
             tensor_map, start = found[k]
             _aligned(m, ins, int(where[k]))
             units = _gather(m, ins, tensor_map, start).reshape(-1).view(np.uint32).reshape(-1, 4)
-            fill_shared(m, ins, tensor_map.place(int(where[k])), list(units.T), barriers[k], row)
+            places = tensor_map.place(int(where[k]))
+            fill_shared(m, ins, places, list(units.T), barriers[k], row, tensor_map.transaction_bytes)
 
     return run
 
