@@ -114,7 +114,9 @@ def test_a_fault_has_its_fields_and_status_1(kgen):
 
 def test_warnings_are_shown(kgen):
     result = run(kgen, "i32[1]=undefined", file="same.ptx")
-    assert result.status == 0 and "warning: same: PTX line" in result.err and "same value" in result.err
+    assert (
+        result.status == 0 and "warning: same.ptx same: PTX line" in result.err and "same value" in result.err
+    )
 
 
 def test_files_and_null(kgen):

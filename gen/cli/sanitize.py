@@ -60,9 +60,8 @@ def sanitize(
     emit([{**row, "warned": len(row["warnings"])} for row in rows], _COLUMNS, json)
     for row in rows:
         for warning in [] if json else row["warnings"]:
-            console.print(
-                f"warning: {row['kernel']}: {warning}", markup=False, highlight=False, soft_wrap=True
-            )
+            text = f"warning: {row['name']} {row['kernel']}: {warning}"
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
     failures = [row["failure"] for row in rows if row["failure"]]
     for failure in dict.fromkeys(failures):
         complain(failure)

@@ -135,9 +135,10 @@ class SharedMemory:
             if strong:
                 flagged = racy & (stamps & _STRONG > 0)
                 racy &= ~flagged
-                for reader, writer in {(int(who[i]), int(writers[i, j])) for i, j in np.argwhere(flagged)}:
-                    row = self.clock[reader - reader % self.warps + writer]
-                    self.clock[reader] = np.maximum(self.clock[reader], row)
+                for reader, writer, time in {
+                    (int(who[i]), int(writers[i, j]), int(times[i, j])) for i, j in np.argwhere(flagged)
+                }:
+                    self._observe(reader, writer, time)
             if racy.any():
                 i, j = np.argwhere(racy)[0]
                 access = self._access(m, int(offset[i]), size)
@@ -145,6 +146,12 @@ class SharedMemory:
         if not strong:
             of_warp = self.reads.shape[1] // per
             _put(self.reads.reshape(-1), rows + who % self.warps * of_warp, per, self.own[who])
+
+    def _observe(self, reader: int, writer: int, time: int) -> None:
+        """A warp read what warp `writer` of its block strongly wrote at a time: ordered after that."""
+        known = self.clock[reader - reader % self.warps + writer].reshape(-1, self.warps).copy()
+        known[:, writer] = np.minimum(known[:, writer], time)  # not what it did since
+        self.clock[reader] = np.maximum(self.clock[reader], known.reshape(-1))
 
     def write(
         self,

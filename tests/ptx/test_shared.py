@@ -123,6 +123,9 @@ END:
     """
     launch(body)
     assert fault(body.replace("release.cta.shared", "shared")).kind == "data race"
+    # What the writer does after the flag is not ordered by it.
+    after = body.replace("bra END;\nCONSUME", "st.shared.u32 [%r4+128], %r0; bra END;\nCONSUME")
+    assert fault(after).kind == "data race"
 
 
 COPY = """

@@ -177,5 +177,9 @@ def _to_global(c: Context, reduction: tuple[str, str] | None) -> Op:
 def _aligned(m: State, ins: Instruction, address: int) -> None:
     if address % UNIT:
         m.fault(
-            "misaligned", ins, 0, f"global address {address:#x} of a bulk copy is not a multiple of {UNIT}"
+            "misaligned",
+            ins,
+            0,
+            f"global address {address:#x} of a bulk copy is not a multiple of {UNIT}",
+            m.memory.access(address, UNIT),
         )

@@ -113,7 +113,8 @@ def _read(m: State, ins: Instruction, origin: Array, count: Array, size: int) ->
         amount = int(amount)
         if (address & (size - 1)).any():
             k = int(np.flatnonzero(address & (size - 1))[0])
-            m.fault("misaligned", ins, k, f"source {int(address[k]):#x} is not a multiple of {size}")
+            access = m.memory.access(int(address[k]), size)
+            m.fault("misaligned", ins, k, f"the source is not a multiple of {size} bytes", access)
         read = m.counters.bytes_read
         read["global"] = read.get("global", 0) + amount * len(address)
         if amount % 4 == 0:

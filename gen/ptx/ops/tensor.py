@@ -188,5 +188,9 @@ def _reduction(m: State, ins: Instruction, tensor_map: TensorMap, operation: str
 def _aligned(m: State, ins: Instruction, address: int) -> None:
     if address % _PLACE_ALIGN:
         m.fault(
-            "misaligned", ins, 0, f"shared address {address:#x} of a box is not a multiple of {_PLACE_ALIGN}"
+            "misaligned",
+            ins,
+            0,
+            f"shared address {address:#x} of a box is not a multiple of {_PLACE_ALIGN}",
+            m.shared_access(address, UNIT),
         )
