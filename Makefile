@@ -22,7 +22,7 @@ fuzz-long: $(INSTALLED)
 	$(BIN)/kgen fuzz --examples 2000 --seed $$(date +%s)
 
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/interpreter.py
+	$(BIN)/python -m benchmarks.interpreter
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

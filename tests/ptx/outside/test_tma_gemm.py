@@ -49,3 +49,14 @@ def test_mistakes_are_reported(compile_cuda: CompileCuda, mistake: str) -> None:
     with pytest.raises(Fault) as caught:
         launch(compile_cuda("tma_gemm.cu", (old, new)), 64, 64, 320)
     assert caught.value.kind == kind
+
+
+def test_report_of_a_stuck_pipeline_tells_who_waits_for_what(compile_cuda: CompileCuda) -> None:
+    old, new, _ = MISTAKES["stages never freed"]
+    with pytest.raises(Fault, match="for the mbarrier at 0x") as caught:
+        launch(compile_cuda("tma_gemm.cu", (old, new)), 64, 64, 320)
+    full, empty = 0x400 + SHARED_BYTES - 16 * STAGES, 0x400 + SHARED_BYTES - 8 * STAGES
+    assert f"At {full:#x} the barrier is in phase 1 (parity 1), lacking 1 of 1 arrivals" in str(caught.value)
+    assert f"At {empty:#x} the barrier is in phase 0 (parity 0), lacking 4 of 4" in str(caught.value)
+    assert "ptx.cuh:" in str(caught.value.source)
+    assert "tma_gemm.cu:" in str(caught.value.source)
