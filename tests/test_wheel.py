@@ -57,7 +57,7 @@ def installed(wheel, tmp_path_factory) -> Path:
 def test_the_wheel_holds_the_package_its_templates_and_devices(wheel):
     assert wheel.name.startswith("sm120_kernelgen-")
     names = set(zipfile.ZipFile(wheel).namelist())
-    code = {str(path.relative_to(ROOT)) for path in (ROOT / "gen").rglob("*.py")}
+    code = {str(path.relative_to(ROOT)) for end in ("py", "md") for path in (ROOT / "gen").rglob(f"*.{end}")}
     devices = {str(path.relative_to(ROOT)) for path in (ROOT / "gen/devices").iterdir()}
     templates = {
         f"gen/{path.relative_to(ROOT)}" for path in (ROOT / "templates").rglob("*") if path.is_file()

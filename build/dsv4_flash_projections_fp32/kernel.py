@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generated from specs/deepseek_v4_flash/projections_fp32.yaml (sha256 c701859e26f5311f)
-# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 6f67cbb4331351d4)
+# Generated from specs/deepseek_v4_flash/projections_fp32.yaml (sha256 af7ceb505935590a)
+# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 920dfd7cf03fdca5)
 # by sm120-kernelgen 0.1.0 for nvidia-cutlass-dsl 4.8.1. Edit the spec and run `kgen build`.
 """FP8 GEMM with scaled blocks of k: out[m, n] = Σ a_scale · b_scale · Σ a[m, k] · b[n, k].
 Scales are fp32; the sum of each block of k is scaled and added to fp32 accumulators.
@@ -191,11 +191,12 @@ def gemm(
             if thread == 0:
                 element(arrived, 0)[0] = Int32(0)  # as the next launch needs it
             acc.fill(0.0)
+            # Past the ends the last element is read instead: without branches, many loads are under way.
             for other in cutlass.range(splits):
                 for i in cutlass.range_constexpr(cute.size(acc)):
-                    row_n, row_m = n0 + rows[i][0], m0 + rows[i][1]
-                    if row_n < n and row_m < m:
-                        acc[i] += element(partial_out, other * split_stride + row_m * Int64(n) + row_n)[0]
+                    row_n = cutlass.min(n0 + rows[i][0], n - 1)
+                    row_m = cutlass.min(m0 + rows[i][1], m - 1)
+                    acc[i] += element(partial_out, other * split_stride + row_m * Int64(n) + row_n)[0]
 
     if writes_out:
         for i in cutlass.range_constexpr(cute.size(acc)):
@@ -305,7 +306,7 @@ def gemm_m128(
     k_blocks_per_split: Int32,
 ):
     """Launch on tiles of 128 rows of a."""
-    tile = Tile(m=128, n=128, stages=3, warps_m=2, warps_n=4)
+    tile = Tile(m=128, n=64, stages=4, warps_m=4, warps_n=2)
     grid = (cute.ceil_div(n, tile.n), cute.ceil_div(m, tile.m), splits)
     gemm(
         out,

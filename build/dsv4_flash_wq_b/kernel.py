@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v4_flash/wq_b.yaml (sha256 f4afcc69593f054c)
-# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 6f67cbb4331351d4)
+# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 920dfd7cf03fdca5)
 # by sm120-kernelgen 0.1.0 for nvidia-cutlass-dsl 4.8.1. Edit the spec and run `kgen build`.
 """FP8 GEMM with scaled blocks of k: out[m, n] = Σ a_scale · b_scale · Σ a[m, k] · b[n, k].
 Scales are powers of two, a byte each, applied by the tensor cores.
@@ -216,11 +216,12 @@ def gemm(
             if thread == 0:
                 element(arrived, 0)[0] = Int32(0)  # as the next launch needs it
             acc.fill(0.0)
+            # Past the ends the last element is read instead: without branches, many loads are under way.
             for other in cutlass.range(splits):
                 for i in cutlass.range_constexpr(cute.size(acc)):
-                    row_n, row_m = n0 + rows[i][0], m0 + rows[i][1]
-                    if row_n < n and row_m < m:
-                        acc[i] += element(partial_out, other * split_stride + row_m * Int64(n) + row_n)[0]
+                    row_n = cutlass.min(n0 + rows[i][0], n - 1)
+                    row_m = cutlass.min(m0 + rows[i][1], m - 1)
+                    acc[i] += element(partial_out, other * split_stride + row_m * Int64(n) + row_n)[0]
 
     if writes_out:
         for i in cutlass.range_constexpr(cute.size(acc)):
