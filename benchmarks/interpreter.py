@@ -1,4 +1,4 @@
-"""Times the interpreter: sparse-MLA decode, a block-scaled GEMM in CUDA C++, examples as the fuzzer draws them.
+"""Times the interpreter: sparse-MLA decode, a block-scaled GEMM in CUDA C++, examples as fuzzing draws them.
 
     python -m benchmarks.interpreter
 
