@@ -284,7 +284,7 @@ def test_fuzz_reports_what_passed(kgen, monkeypatch):
     assert result.json == [
         {
             "name": "dsv4_flash_window_h64", "examples": 3, "out_rms_error": 1e-4, "seconds": 1.5,
-            "state": "passed", "failure": None,
+            "state": "passed", "failure": None, "not_run": None,
         }
     ]  # fmt: skip
     assert (calls[0]["examples"], calls[0]["seed"], calls[0]["device"]) == (7, 9, "dgx_spark")
