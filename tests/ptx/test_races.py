@@ -319,3 +319,40 @@ def test_local_memory_that_nothing_wrote() -> None:
     # A structure is moved with its padding.
     kernel = assemble(SETUP + "mov.u64 %rd5, frame; st.local.u32 [%rd5+16], %r0; ld.local.v4.u32 {%r3, %r4, %r5, %r6}, [%rd5+16];", "u64 u64", declare=declare)  # fmt: skip
     kernel.launch((1,), (64,), [None, None])
+
+
+def test_the_reader_before_the_last_one_counts() -> None:
+    body = "ld.global.u32 %r3, [%rd80]; setp.ne.u32 %p3, %r90, 3; @%p3 bra END; @%p1 st.global.u32 [%rd80], %r1;\nEND:"
+    both_budgets(body, threads=32)
+
+
+HANDED_ON = """
+    setp.eq.u32 %p3, %r90, 1; @%p3 bra SECOND; setp.eq.u32 %p3, %r90, 2; @%p3 bra THIRD; @!%p2 bra END;
+    st.global.u32 [%rd80], %r1; st.release.gpu.global.u32 [%rd81], %r1; bra END;
+SECOND: {second} bra END;
+THIRD: ld.acquire.gpu.global.u32 %r5, [%rd81+{flag}]; ld.global.u32 %r6, [%rd80];
+END:
+"""
+
+
+def test_releases_are_handed_on_but_not_by_a_store_over_the_flag() -> None:
+    on = {"threads": 1, "budget": ONE_BLOCK_A_BATCH}
+    acquire, release = "ld.acquire.gpu.global.u32 %r5, [%rd81];", "st.release.gpu.global.u32 [%rd81+4], %r1;"
+    launch(HANDED_ON.format(second=acquire + release, flag=4), **on)
+    race(HANDED_ON.format(second=release, flag=4), **on)
+    launch(HANDED_ON.format(second="", flag=0), **on)
+    launch(HANDED_ON.format(second="red.global.add.u32 [%rd81], 1;", flag=0), **on)
+    race(HANDED_ON.format(second="st.relaxed.gpu.global.u32 [%rd81], %r1;", flag=0), **on)
+
+
+def test_what_follows_the_fence_is_not_covered_within_a_block() -> None:
+    body = """
+    setp.ge.u32 %p3, %r0, 32; @%p3 bra CONSUME;
+    {before} membar.cta; {after} bar.warp.sync -1; @%p1 st.volatile.global.u32 [%rd81], %r1; bra END;
+CONSUME: ld.volatile.global.u32 %r5, [%rd81]; setp.eq.u32 %p4, %r5, 0; @%p4 bra CONSUME;
+    ld.global.u32 %r6, [%rd1+-128];
+END:
+    """
+    write = "st.global.u32 [%rd1], %r0;"
+    launch(body.format(before=write, after=""), blocks=1)
+    race(body.format(before="", after=write), blocks=1)
