@@ -32,8 +32,8 @@ class Bench(Protocol):
     def bench_sizes(self, spec: KernelSpec) -> list[dict[str, int]]:
         """Run-time sizes to measure."""
 
-    def bench_inputs(self, spec: KernelSpec, sizes: Mapping[str, int], seed: int) -> Inputs:
-        """Random inputs on the card."""
+    def bench_inputs(self, spec: KernelSpec, sizes: Mapping[str, int], count: int) -> list[Inputs]:
+        """Random inputs on the card, `count` times."""
 
     def bench_bytes(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         """Bytes that a launch must move: each input read once, each output written once."""
@@ -75,7 +75,7 @@ def measure(
     for sizes in bench.bench_sizes(spec) if bench else []:
         assert bench
         moved = bench.bench_bytes(spec, sizes)
-        sets = [bench.bench_inputs(spec, sizes, seed) for seed in range(min(64, 1 + ROTATED_BYTES // moved))]
+        sets = bench.bench_inputs(spec, sizes, min(64, 1 + ROTATED_BYTES // moved))
         plan = family.launch_plan(spec, sizes, card)
         ours, theirs = _buffers(family.outputs(spec, sets[0])), _buffers(family.outputs(spec, sets[0]))
         scratch = _buffers(plan.scratch)

@@ -35,8 +35,12 @@ def bench_bytes(spec: Spec, sizes: Mapping[str, int]) -> int:
     return groups * (m * k + n * k + scales + m * n * OUT_TYPES[spec.dtypes.out][1])
 
 
-def bench_inputs(spec: Spec, sizes: Mapping[str, int], seed: int) -> Inputs:
-    """Random finite e4m3 and scales around 1, on the card."""
+def bench_inputs(spec: Spec, sizes: Mapping[str, int], count: int) -> list[Inputs]:
+    """Random finite e4m3 and scales around 1, on the card, `count` times."""
+    return [_inputs(spec, sizes, seed) for seed in range(count)]
+
+
+def _inputs(spec: Spec, sizes: Mapping[str, int], seed: int) -> Inputs:
     m, n, k = sizes["m"], sizes["n"], sizes["k"]
     middle = (spec.shapes.groups,) if spec.shapes.groups > 1 else ()
     generator = torch.Generator("cuda").manual_seed(seed)

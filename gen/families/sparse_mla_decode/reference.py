@@ -26,9 +26,9 @@ def gathered(spec: Spec, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
         indices, cache = inputs.tensors[f"{name}_indices"], inputs.tensors[f"{name}_cache"]
         ok = indices >= 0
         if spec.features.lengths:
-            columns = torch.arange(indices.shape[1])
+            columns = torch.arange(indices.shape[1], device=indices.device)
             ok = ok & (columns < inputs.tensors[f"{name}_lengths"][:, None])
-        gathered_keys = torch.zeros(*indices.shape, spec.layout.d_qk, dtype=torch.float64)
+        gathered_keys = cache.new_zeros((*indices.shape, spec.layout.d_qk), dtype=torch.float64)
         gathered_keys[ok] = gather(spec.layout, cache, inputs.sizes[f"{name}_page"], indices[ok].long())
         keys.append(gathered_keys)
         valid.append(ok)
