@@ -74,7 +74,7 @@ def _listed(spec: Spec, sizes: Mapping[str, int], shared: Tensors, generator: to
 
 
 def baseline(spec: Spec, inputs: Inputs, outputs: Tensors) -> Callable[[], object]:
-    """The engines' structure: heads batched, a launch a cache without a split, then merge and sink in torch."""
+    """The engines' structure: heads batched, one launch a cache, no split, merge and sink in torch."""
     from gen.families.sparse_mla_decode.triton_baseline import decode
 
     names = caches(spec)
