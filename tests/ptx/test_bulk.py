@@ -229,3 +229,14 @@ def test_reductions_of_many_blocks_meet_in_one_place() -> None:
     with pytest.raises(Fault) as caught:
         assemble(f"{FILL} {look} DONE:", "u64 u64", declare=DECLARE).launch((2,), (64,), [None, out])
     assert caught.value.kind == "pending copy"
+
+
+def test_a_whole_warp_that_stores_one_thing_stores_it_once() -> None:
+    store = "{} [%rd81], [%r2], 256; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+    body = f"{FILL.replace('@!%p0 bra DONE;', 'setp.ge.u32 %p2, %r0, 32; @%p2 bra DONE;')} {store} DONE:"
+    for copy, times in ((STORE, 1), ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32", 32)):
+        out = np.zeros(64, np.uint32)
+        kernel = assemble(body.format(copy), "u64 u64", declare=DECLARE)
+        report = kernel.launch((1,), (64,), [None, out])
+        assert (out == times * np.arange(7, 71)).all()
+        assert any("several threads of a warp" in w for w in report.warnings) == (times == 1)

@@ -114,3 +114,31 @@ def test_block_scaled_fp4_mma() -> None:
     # k 0..31: 32 · 2**row · 2; k 32..63: 32 · 2**−1 · 1
     for i in range(4):
         assert (out[:, i] == 32 * 2.0**G * 2 + 16).all()
+
+
+def scaled(ids: str) -> np.ndarray:
+    """mma of ones with A's scale 2^i in byte i (2^−i for odd lanes of a pair) and the given selectors."""
+    out = np.zeros((32, 4), np.float32)
+    body = f"""
+    mov.u32 %r3, 0x38383838; mov.u32 %r4, 0x08080808; mov.f32 %f1, 0f00000000; mov.u32 %r1, 0x8281807F; mov.u32 %r2, 0x7F7F7F7F;
+    and.b32 %r6, %r0, 2; setp.ne.u32 %p1, %r6, 0; @%p1 mov.u32 %r1, 0x7C7D7E7F; cvt.u16.u32 %rs3, %r0;
+    mov.u16 %rs0, 0; mov.u16 %rs1, 1; mov.u16 %rs2, 2;
+    mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e2m1.f32.ue8m0
+        {{%f2,%f3,%f4,%f5}}, {{%r3,%r3,%r3,%r3}}, {{%r4,%r4}}, {{%f1,%f1,%f1,%f1}}, {{%r1}}, {ids}, {{%r2}}, {{0, 3}};
+    mul.wide.u32 %rd2, %r0, 16; add.s64 %rd2, %rd80, %rd2; st.global.v4.f32 [%rd2], {{%f2,%f3,%f4,%f5}};
+    """
+    assemble(body).launch((1,), (32,), [out])
+    return out
+
+
+@pytest.mark.parametrize("ids", ["{2, 1}", "{%rs2, %rs1}", "{2, %rs1}"])
+def test_scale_selectors_are_literals_or_registers(ids: str) -> None:
+    assert (scaled(ids) == 32 * 2.0**-2).all()
+    assert (scaled("{%rs1, %rs0}") == 32 * 2.0).all()
+
+
+def test_scale_selectors_are_checked() -> None:
+    for ids, message in (("{%rs3, %rs0}", "the same in all threads"), ("{%rs0, %rs2}", "thread id below 2")):
+        with pytest.raises(Fault, match=message) as caught:
+            scaled(ids)
+        assert caught.value.kind == "selector"

@@ -13,6 +13,7 @@ from gen.ptx.ops.emit import nothing
 from gen.ptx.ops.engine import (
     REDUCTIONS,
     UNIT,
+    distinct,
     drain_shared,
     fill_shared,
     hints,
@@ -161,7 +162,8 @@ def _to_global(c: Context, reduction: tuple[str, str] | None) -> Op:
     def run(m: State) -> None:
         where, origin = destination(m), source(m)
         amounts = sizes(m)
-        for k, _ in one_by_one(m):
+        orders = zip(where.tolist(), origin.tolist(), amounts, strict=True)
+        for k in distinct(m, ins, orders, adds=reduction is not None):
             if amounts[k]:
                 start = int(where[k])
                 _aligned(m, ins, start)

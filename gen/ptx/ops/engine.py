@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +37,25 @@ def one_by_one(m: State) -> Iterator[tuple[int, int]]:
         m.select(Lanes(range(lane, lane + 1)))
         yield k, int(m.row_of[lane])
     m.select(lanes)
+
+
+def distinct(
+    m: State, ins: Instruction, orders: Iterable[tuple[Hashable, ...]], *, adds: bool
+) -> Iterator[int]:
+    """`one_by_one` without the lanes that store what a lane of their warp stores; yields the lanes' numbers.
+
+    orders: what each current lane stores where. adds: every one counts, as reductions do; of plain stores
+    those after the first change nothing.
+    """
+    keys = list(orders)
+    seen: set[tuple[Hashable, ...]] = set()
+    for k, row in one_by_one(m):
+        key = (row, *keys[k], k if adds else None)
+        if key not in seen:
+            seen.add(key)
+            yield k
+    if len(seen) < len(keys):
+        m.warn(ins, "several threads of a warp start the same bulk store; one is enough: elect.sync")
 
 
 def hints(c: Context, operands: tuple[Operand, ...]) -> Callable[[State], None]:

@@ -38,10 +38,12 @@ def mma(c: Context) -> Op:
     outs = [c.destination(o, "b32").index for o in c.vector(c.operands[0])]
     options: dict[str, Any] = {"kind": kind and kind[6:], "scale_vec": scale_vec and scale_vec[11:]}
     options["satfinite"] = satfinite
-    scales: list[int] = []
+    scales = [c.source(c.vector(c.operands[i])[0], "b32").index for i in (4, 6)] if scale else []
+    selectors = _selectors(c) if scale else {}
     if scale:
-        scales, ids = _scales(c)
-        options |= {"scale_type": scale[0], "ids_a": ids[0], "ids_b": ids[1]}
+        options["scale_type"] = scale[0]
+        if isinstance(selectors, dict):
+            options |= selectors
         if options["scale_vec"] is None:
             options["scale_vec"] = {"mxf8f6f4": "1X", "mxf4": "2X"}.get(options["kind"])
     _try(c, shape, (a_type, b_type, c_type, d_type), vectors, options, bool(scale))
@@ -53,24 +55,44 @@ def mma(c: Context) -> Op:
         extra = dict(options)
         for name, index in zip(("scale_a", "scale_b"), scales, strict=False):
             extra[name] = np.ascontiguousarray(v[index][s]).reshape(warps, 32)
-        result = multiply(shape, a_type, b_type, c_type, d_type, a, b, acc, **extra)
+        if not isinstance(selectors, dict):
+            extra |= selectors(m)
+        try:
+            result = multiply(shape, a_type, b_type, c_type, d_type, a, b, acc, **extra)
+        except ValueError as error:
+            m.fault("selector", c.instruction, 0, str(error))
         for i, index in enumerate(outs):
             v[index][s] = result[i].reshape(-1)
 
     return run
 
 
-def _scales(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
-    """Scale registers and their (byte, thread) selectors."""
-    registers = [c.source(c.vector(c.operands[i])[0], "b32").index for i in (4, 6)]
-    ids = []
-    for i in (5, 7):
-        items = c.vector(c.operands[i])
-        values = [item.bits for item in items if isinstance(item, Immediate)]
-        if len(values) != 2:
-            raise c.instruction.error("byte-id and thread-id must be literals")
-        ids.append((values[0], values[1]))
-    return registers, ids
+Selectors = dict[str, tuple[int, int]]
+
+
+def _selectors(c: Context) -> Selectors | Callable[[State], Selectors]:
+    """(byte-id, thread-id) of A's scales and of B's: literals, or 16-bit registers equal in all threads."""
+    items = [*c.vector(c.operands[5]), *c.vector(c.operands[7])]
+    if len(items) != 4:
+        raise c.instruction.error("byte-id and thread-id are two operands in braces")
+    literals = [item.bits for item in items if isinstance(item, Immediate)]
+    if len(literals) == 4:
+        return _named(literals)
+    sources = [c.source(item, "u16") for item in items]
+
+    def selectors(m: State) -> Selectors:
+        values = np.stack([m.v[source.view][source.index][m.sel] for source in sources])
+        differs = (values != values[:, :1]).any(0)
+        if differs.any():
+            k = int(np.flatnonzero(differs)[0])
+            m.fault("selector", c.instruction, k, "byte-id and thread-id must be the same in all threads")
+        return _named(values[:, 0].tolist())
+
+    return selectors
+
+
+def _named(ids: list[int]) -> Selectors:
+    return {"ids_a": (ids[0], ids[1]), "ids_b": (ids[2], ids[3])}
 
 
 def _try(

@@ -12,6 +12,7 @@ from gen.ptx.ops.access import GLOBAL, SHARED, classify
 from gen.ptx.ops.emit import nothing
 from gen.ptx.ops.engine import (
     REDUCTIONS,
+    distinct,
     drain_shared,
     fill_shared,
     hints,
@@ -157,7 +158,8 @@ def _store(c: Context, rank: int, operation: str) -> Op:
 
     def run(m: State) -> None:
         where, found = source(m), boxes(m)
-        for k, _ in one_by_one(m):
+        orders = [(id(box), *start, at) for (box, start), at in zip(found, where.tolist(), strict=True)]
+        for k in distinct(m, ins, orders, adds=bool(operation)):
             tensor_map, start = found[k]
             _aligned(m, ins, int(where[k]))
             reduction = _reduction(m, ins, tensor_map, operation) if operation else None
