@@ -25,7 +25,7 @@ from gen.pipeline import compile_prepared, prepare
 from gen.ptx import Module, Report
 from gen.run.interpreter import Interpreter
 from tests.ptx.outside.block_scaled import Problem
-from tests.ptx.outside.cuda import compile_to_ptx
+from tests.ptx.outside.compilers import compile_to_ptx
 
 SPEC = Path("specs/deepseek_v4_flash/decode_h64.yaml")
 FULL_SIZES = {"tokens": 1, "main_page": 256, "main_width": 128, "extra_page": 64, "extra_width": 512}

@@ -1,8 +1,10 @@
-"""Compiles a CUDA C++ source of this folder to PTX, with mistakes put in."""
+"""Compiles sources of this folder to PTX, with mistakes put in: CUDA C++ by nvcc, CuTe DSL by itself."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 from gen.compile.toolchain import find_toolchain
@@ -27,3 +29,23 @@ def compile_to_ptx(name: str, folder: Path, *edits: Edit) -> str:
     command += ["-lineinfo", "-I", HERE, "-o", out, source]
     subprocess.run(command, check=True, env=tools.environment(folder))
     return out.read_text()
+
+
+_CUTE = """
+import importlib, json, sys
+from gen.compile.lower_cutlass import dynamic_shared_bytes
+kernel = importlib.import_module(sys.argv[1]).compiled()
+print(json.dumps([kernel.artifacts.PTX, dynamic_shared_bytes(str(kernel.ir_module))]))
+"""
+
+
+def compile_cute(name: str, folder: Path, *edits: Edit) -> tuple[str, int]:
+    """(PTX, bytes of dynamic shared memory) of what `compiled()` of an edited CuTe DSL source gives."""
+    (folder / name).write_text(edited((HERE / name).read_text(), edits))
+    environment = find_toolchain().environment(folder)
+    environment["PYTHONPATH"] = f"{folder}:{HERE.parents[2]}"
+    command = [sys.executable, "-c", _CUTE, Path(name).stem]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    ptx, shared_bytes = json.loads(done.stdout.splitlines()[-1])
+    return ptx, shared_bytes
