@@ -92,7 +92,7 @@ def test_a_clean_launch_is_counted(kgen):
     assert result.status == 0
     assert (row["name"], row["kernel"], row["state"], row["launches"]) == ("scale.ptx", "scale", "clean", 1)
     assert (row["global_read"], row["global_written"], row["fault"]) == (240, 240, None)
-    assert row["thread_instructions"] == 64 * 8 + 60 * 6
+    assert row["instructions"] == 64 * 8 + 60 * 6
     assert "clean" in run(kgen, "f32[64]=zeros", "f32[64]=zeros", "f32=1", "i32=64").out
 
 

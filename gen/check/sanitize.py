@@ -46,7 +46,7 @@ class Totals:
         """All of it, for a table or JSON."""
         return {
             "launches": self.launches,
-            "thread_instructions": self.thread_instructions,
+            "instructions": self.thread_instructions,
             "global_read": self.bytes_read.get("global", 0),
             "global_written": self.bytes_written.get("global", 0),
             "shared_read": self.bytes_read.get("shared", 0),

@@ -84,7 +84,8 @@ def _array(
             content = random.uniform(low, high, size)
     else:
         content = np.full(size, _number(value, dtype, text))
-    return _placed(content.astype(dtype).reshape(shape))
+    with np.errstate(over="ignore"):  # beyond a float format it is an infinity
+        return _placed(content.astype(dtype).reshape(shape))
 
 
 def _number(text: str, dtype: np.dtype[Any], argument: str) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gen.ptx import Kernel
 
 _COLUMNS = (
-    "name", "kernel", "launches", "thread_instructions", "global_read", "global_written", "shared_read",
+    "name", "kernel", "launches", "instructions", "global_read", "global_written", "shared_read",
     "shared_written", "bank_conflicts", "warned", "state",
 )  # fmt: skip
 _GRID_LIMIT = 1 << 31
@@ -44,8 +44,8 @@ def sanitize(
 ) -> None:
     """Run the must-test cases of specs, or one launch of a PTX file, under every check of the interpreter.
 
-    A row a kernel: instructions, bytes, bank conflicts (of first blocks) and warnings; exit status 1 and the
-    fault where a kernel reads or writes out of bounds, races, deadlocks or the like.
+    A row a kernel: instructions of all threads, bytes, bank conflicts (of first blocks) and warnings; exit
+    status 1 and the fault where a kernel reads or writes out of bounds, races, deadlocks or the like.
     """
     if ptx is not None:
         if specs:
