@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from gen import families
-from gen.compile import Compiled, CompileError, Kernel, compile_many, compile_source
+from gen.compile import Compiled, CompileError, Kernel, compile_many, compile_source, find_compiled
 from gen.plan import SHARED_BYTES_PER_BLOCK, TilePlan
 from gen.render import SOURCE, Rendered, render, write
 from gen.spec import KernelSpec, load_many
@@ -30,6 +30,14 @@ class Prepared:
     def source(self, build: Path) -> Path:
         """Where the generated source lies below the folder of all kernels."""
         return build / self.spec.name / SOURCE
+
+    def instructions(self) -> tuple[str, ...] | None:
+        """Tensor-core instructions of its kernels for its target; None where they are not compiled yet."""
+        spec = self.spec
+        found = find_compiled(self.rendered.files[SOURCE], backend=str(spec.backend), arch=str(spec.target))
+        if found is None:
+            return None
+        return tuple(sorted({name for kernel in found.kernels.values() for name in kernel.mma}))
 
     def missing_on(self, arch: str) -> str | None:
         """Why the kernels cannot run on an architecture; None where they can."""

@@ -120,7 +120,7 @@ def test_list_of_the_shipped_specs(kgen):
         ("fp8_block_gemm", "cutlass", "sm_120a"),
     }
     table = kgen("list", SPECS, "--out", ROOT / "build").out.splitlines()
-    assert table[0].split() == ["name", "family", "backend", "target", "state"]
+    assert table[0].split() == ["name", "family", "backend", "target", "state", "mma"]
     assert [line.split()[0] for line in table[1:]] == [row["name"] for row in rows]
 
 

@@ -14,7 +14,10 @@ from gen.spec import schema as spec_schema
 
 
 def list_(specs: Specs = None, build: Build = Path("build"), json: Json = False) -> None:
-    """Every spec: family, backend, target, and whether its generated files are current."""
+    """Every spec: family, backend, target, whether its files are current, and its tensor-core instructions.
+
+    The instructions are those in the machine code, known once `kgen build` has compiled the spec.
+    """
     from gen.pipeline import prepare
 
     states = {None: "not built", False: "stale", True: "current"}
@@ -26,10 +29,11 @@ def list_(specs: Specs = None, build: Build = Path("build"), json: Json = False)
             "target": str(item.spec.target),
             "spec": str(item.spec.path),
             "state": states[item.is_current(build)],
+            "mma": "not compiled" if (mma := item.instructions()) is None else ", ".join(mma) or "none",
         }
         for item in prepare(paths(specs))
     ]
-    emit(rows, ("name", "family", "backend", "target", "state"), json)
+    emit(rows, ("name", "family", "backend", "target", "state", "mma"), json)
 
 
 def check(

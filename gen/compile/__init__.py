@@ -1,6 +1,6 @@
 """Compile a generated kernel source to PTX and a cubin, on a machine with no GPU and no CUDA installed."""
 
-from gen.compile.api import compile_many, compile_source
+from gen.compile.api import compile_many, compile_source, find_compiled
 from gen.compile.result import Compiled, CompileError, Kernel, Parameter, ParameterType
 from gen.compile.toolchain import toolchain
 
@@ -12,5 +12,6 @@ __all__ = [
     "ParameterType",
     "compile_many",
     "compile_source",
+    "find_compiled",
     "toolchain",
 ]

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from gen.compile.nvcc import assemble_ptx, compile_cuda, split_flags
+from gen.compile.nvcc import assemble_ptx, compile_cuda, split_flags, tensor_core_instructions
 from gen.compile.processes import Processes
 from gen.compile.result import Compiled, CompileError, Kernel
 from gen.compile.signature import check_bounds, check_launch, declared_signature, read_signature
@@ -42,6 +42,13 @@ def compile_source(
         return _compile(source, backend, arch, cache, processes)
     finally:
         processes.stop()
+
+
+def find_compiled(text: str, *, backend: str, arch: str, cache: Path | None = None) -> Compiled | None:
+    """What the cache has of a source's text; None where this toolchain has not compiled it for `arch`."""
+    key = _key(text.encode(), backend, arch, find_toolchain())
+    kernels = Store(cache if cache is not None else default_cache()).load(key)
+    return Compiled(kernels, arch, 0.0, True) if kernels else None
 
 
 def compile_many(
@@ -117,7 +124,7 @@ def _key(text: bytes, backend: str, arch: str, tools: Toolchain) -> str:
 def _build(
     source: Path, backend: str, arch: str, tools: Toolchain, scratch: Path, processes: Processes
 ) -> dict[str, Kernel]:
-    def run(command: list[str | Path]) -> tuple[int, str]:
+    def run(command: list[str | Path], quiet: bool = False) -> tuple[int, str]:
         try:
             status, output = processes.run(
                 command, cwd=scratch, env=tools.environment(scratch, arch), timeout=STEP_SECONDS
@@ -128,7 +135,8 @@ def _build(
                 f"{name} did not end within {STEP_SECONDS:.0f} s; simplify the kernel."
             ) from error
         with (scratch / "log.txt").open("a", encoding="utf-8") as log:
-            log.write(f"$ {' '.join(map(str, command))}\n{output}exit status {status}\n\n")
+            shown = "" if quiet and status == 0 else output
+            log.write(f"$ {' '.join(map(str, command))}\n{shown}exit status {status}\n\n")
         return status, output
 
     lowered = _lowered(scratch, *run([sys.executable, LOWER, backend, source, scratch]))
@@ -147,7 +155,7 @@ def _kernel(
     arch: str,
     tools: Toolchain,
     scratch: Path,
-    run: Callable[[list[str | Path]], tuple[int, str]],
+    run: Callable[..., tuple[int, str]],
 ) -> Kernel:
     name, entry, dynamic = facts["name"], facts["entry"], facts["dynamic_shared_bytes"]
     threads, *others = facts["threads"]
@@ -179,6 +187,7 @@ def _kernel(
         spill_store_bytes=used.spill_store_bytes,
         spill_load_bytes=used.spill_load_bytes,
         stack_bytes=used.stack_bytes,
+        mma=tensor_core_instructions(tools, name, run),
     )
 
 

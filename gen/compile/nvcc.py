@@ -1,4 +1,4 @@
-"""CUDA C++ to PTX by nvcc, PTX to a cubin by ptxas, and the resources that ptxas reports."""
+"""CUDA C++ to PTX by nvcc, PTX to a cubin by ptxas, and what the tools say of the cubin."""
 
 from __future__ import annotations
 
@@ -92,6 +92,14 @@ def assemble_ptx(
     log = _checked("ptxas", *run(ptxas_command(tools, arch, flags, kernel)))
     ptx = (folder / f"{kernel}.ptx").read_text(encoding="utf-8")
     return ptx, (folder / f"{kernel}.cubin").read_bytes(), parse_resources(log)
+
+
+def tensor_core_instructions(
+    tools: Toolchain, kernel: str, run: Callable[..., tuple[int, str]]
+) -> tuple[str, ...]:
+    """The different matrix instructions in the SASS of `<kernel>.cubin`, such as HMMA.16816.F32.BF16."""
+    listing = _checked("nvdisasm", *run([tools.nvdisasm, "-c", f"{kernel}.cubin"], quiet=True))
+    return tuple(sorted(set(re.findall(r"\b[A-Z]MMA\.[A-Z0-9._]+", listing))))
 
 
 def parse_resources(log: str) -> Resources:

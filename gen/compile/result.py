@@ -42,7 +42,7 @@ class Kernel:
     `parameters` is the launch order. A declared parameter that the kernel never reads is not among them.
     Registers are per thread; bytes of spills, stack and shared memory are as ptxas reports them, shared
     memory without the 1 KiB that the hardware reserves for each block. `cuda` is empty where the DSL
-    emits PTX.
+    emits PTX. `mma` names the different tensor-core instructions of its SASS.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Kernel:
     spill_store_bytes: int
     spill_load_bytes: int
     stack_bytes: int
+    mma: tuple[str, ...] = ()
 
     @property
     def shared_bytes(self) -> int:

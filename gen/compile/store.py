@@ -119,4 +119,5 @@ def _encode(kernel: Kernel) -> dict[str, Any]:
 
 def _decode(fields: dict[str, Any]) -> Kernel:
     parameters = tuple(Parameter(**parameter) for parameter in fields["parameters"])
-    return Kernel(**fields | {"parameters": parameters, "cubin": base64.b64decode(fields["cubin"])})
+    code = base64.b64decode(fields["cubin"])
+    return Kernel(**fields | {"parameters": parameters, "cubin": code, "mma": tuple(fields["mma"])})

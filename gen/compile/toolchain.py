@@ -48,6 +48,11 @@ class Toolchain:
         """The PTX assembler."""
         return self.cuda_home / "bin" / "ptxas"
 
+    @property
+    def nvdisasm(self) -> Path:
+        """The disassembler of cubins."""
+        return self.cuda_home / "bin" / "nvdisasm"
+
     def environment(self, scratch: Path, arch: str = "sm_120a") -> dict[str, str]:
         """The environment of a child process: `CUDA_HOME` set, temporary files and caches in `scratch`.
 
@@ -94,7 +99,7 @@ def find_toolchain() -> Toolchain:
             "sources. Install the system's g++ package or set CXX."
         )
     tools = Toolchain(cuda, (tilelang / "src", tilelang / "3rdparty" / "cutlass" / "include"), Path(host))
-    for path in (tools.nvcc, tools.ptxas, *tools.includes):
+    for path in (tools.nvcc, tools.ptxas, tools.nvdisasm, *tools.includes):
         if not path.exists():
             raise CompileError(f"{path} does not exist; reinstall this project with its dependencies.")
     return tools
