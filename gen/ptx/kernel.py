@@ -28,6 +28,7 @@ from gen.ptx.undefined import undefined_reads
 Dim3 = tuple[int, int, int]
 _SHARED_LIMIT = 232_448  # bytes a block of any card so far may ask for
 _GRANULE_SHADOW_BYTES = 12
+_FUNCTION_BASE = 1 << 60  # addresses of functions, where no memory is
 
 
 class Module:
@@ -58,12 +59,14 @@ class Module:
                 for v in (*self._text.variables.values(), *self._nested())
                 if v.space in ("global", "const") and not v.external
             ]
+            arrays: dict[str, Array] = {}
             for variable in variables:
                 storage = np.zeros(variable.size + variable.align, np.uint8)
                 start = -storage.ctypes.data % max(variable.align, 1)
-                self._variables[variable.name] = storage[start : start + variable.size]
+                arrays[variable.name] = storage[start : start + variable.size]
             for variable in variables:
-                self._initialize(variable)
+                self._initialize(variable, arrays)
+            self._variables = arrays
         return {name: int(array.ctypes.data) for name, array in self._variables.items()}
 
     def _nested(self) -> list[Variable]:
@@ -71,15 +74,21 @@ class Module:
             v for f in self._text.functions.values() for v in f.variables if v.space in ("global", "const")
         ]
 
-    def _initialize(self, variable: Variable) -> None:
+    def _initialize(self, variable: Variable, arrays: dict[str, Array]) -> None:
+        functions = list(self._text.functions)
         for i, word in enumerate(variable.words):
             if isinstance(word, str):
-                if word not in self._variables:
-                    raise PtxError(f"PTX line {variable.line}: initializer {word!r} is not a variable")
-                word = int(self._variables[word].ctypes.data)
+                if word in arrays:
+                    word = int(arrays[word].ctypes.data)
+                elif word in functions:  # nothing can be loaded there, and link() refuses indirect calls
+                    word = _FUNCTION_BASE + functions.index(word)
+                else:
+                    raise PtxError(
+                        f"PTX line {variable.line}: initializer {word!r} is no variable or function"
+                    )
             data = (word & ((1 << 8 * variable.element) - 1)).to_bytes(variable.element, "little")
             at = i * variable.element
-            self._variables[variable.name][at : at + variable.element] = np.frombuffer(data, np.uint8)
+            arrays[variable.name][at : at + variable.element] = np.frombuffer(data, np.uint8)
 
     @property
     def allocations(self) -> list[Allocation]:

@@ -278,3 +278,20 @@ def test_uniform_loop_with_barriers_keeps_warps_in_step() -> None:
         declare=".shared .align 16 .b8 tile[512];",
     )
     assert (out == 36).all()
+
+
+def test_tables_of_functions_are_refused_only_where_they_are_called_through() -> None:
+    module = ".func helper() { ret; }\n.global .align 8 .u64 table[2] = {helper, 0};"
+    out = np.zeros(2, np.uint64)
+    body = """
+    mov.u64 %rd1, table; ld.global.u64 %rd2, [%rd1]; st.global.u64 [%rd80], %rd2;
+    ld.global.u64 %rd3, [%rd1+8]; st.global.u64 [%rd80+8], %rd3;
+    """
+    assemble(body, module=module).launch((1,), (1,), [out])
+    assert out[0] != 0
+    assert out[1] == 0
+    with pytest.raises(Fault) as caught:
+        assemble(body + "ld.u32 %r1, [%rd2];", module=module).launch((1,), (1,), [out])
+    assert caught.value.kind == "out of bounds"
+    with pytest.raises(PtxError, match="'nobody' is no variable or function"):
+        assemble(body, module=module.replace("helper, 0", "nobody, 0"))
