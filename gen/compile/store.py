@@ -46,14 +46,20 @@ class Store:
         self.folder = folder.absolute()
 
     def load(self, key: str) -> dict[str, Kernel] | None:
-        """The kernels stored under `key`, or None where there is no entry or its bytes were damaged."""
+        """The kernels stored under `key`, or None where there is no entry, or a damaged one or one of another form.
+
+        A program whose files were edited while it ran writes entries of another form.
+        """
         try:
             digest, _, body = self._entry(key).read_bytes().partition(b"\n")
         except OSError:
             return None
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return None
-        return {name: _decode(fields) for name, fields in json.loads(body).items()}
+        try:
+            return {name: _decode(fields) for name, fields in json.loads(body).items()}
+        except (KeyError, TypeError):
+            return None
 
     def save(self, key: str, kernels: dict[str, Kernel], scratch: Path) -> None:
         """Write an entry inside `scratch` and rename it into place; the last of several writers wins.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -57,6 +58,13 @@ def test_damaged_entries_are_misses(store, axpy):
         entry.write_bytes(damaged)
         assert store.load("k") is None
     assert store.load("absent") is None
+
+
+def test_entries_of_another_form_are_misses(store):
+    body = json.dumps({"axpy": {"name": "axpy", "parameters": [], "cubin": ""}}).encode()
+    store.folder.mkdir(parents=True, exist_ok=True)
+    (store.folder / "k.json").write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    assert store.load("k") is None
 
 
 def test_what_a_killed_process_left_is_ignored_then_swept(store):
