@@ -46,7 +46,7 @@ class Store:
         self.folder = folder.absolute()
 
     def load(self, key: str) -> dict[str, Kernel] | None:
-        """The kernels stored under `key`, or None where there is no entry, or a damaged one or one of another form.
+        """The kernels under `key`; None where there is no entry, a damaged one, or one of another form.
 
         A program whose files were edited while it ran writes entries of another form.
         """
