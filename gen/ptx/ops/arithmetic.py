@@ -12,6 +12,7 @@ from gen.ptx.arrays import Array
 from gen.ptx.numerics import approx, float32, float64, half, integer
 from gen.ptx.ops import carry
 from gen.ptx.ops.emit import as_pairs, emit, halves, join_halves
+from gen.ptx.ops.mixed import is_mixed, mixed
 
 if TYPE_CHECKING:
     from gen.ptx.context import Context
@@ -88,6 +89,8 @@ def _float(c: Context, name: str, kind: str) -> Op:
 def add(c: Context) -> Op:
     """add and sub."""
     c.need(3)
+    if is_mixed(c):
+        return mixed(c)
     name = c.instruction.opcode
     kind = c.modifiers.type()
     if kind in ("u16x2", "s16x2"):
@@ -132,6 +135,8 @@ def _wide_product(wide: str) -> Callable[[Array, Array], Array]:
 def mad(c: Context) -> Op:
     """mad, mad24, madc and fma."""
     c.need(4)
+    if is_mixed(c):
+        return mixed(c)
     kind = c.modifiers.type()
     if kind not in _INTEGERS:
         return _float(c, "fma", kind)
