@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 SHARED_BYTES_PER_BLOCK = 101_376
 """Shared memory that a block may have on compute capability 12.0 (CUDA programming guide)."""
 
+ELEMENT_BYTES = {"float32": 4, "int32": 4, "bfloat16": 2, "uint8": 1}
+"""Bytes of an element of scratch."""
+
 BLOCK_TILES = 1.5
 """What starting and ending a block costs, in key tiles: query load, partial store."""
 
@@ -130,8 +133,8 @@ class LaunchPlan:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of all scratch buffers (their elements are 4 bytes each)."""
-        return sum(4 * math.prod(buffer.shape) for buffer in self.scratch.values())
+        """Bytes of all scratch buffers."""
+        return sum(ELEMENT_BYTES[buffer.dtype] * math.prod(buffer.shape) for buffer in self.scratch.values())
 
 
 @dataclass(frozen=True)

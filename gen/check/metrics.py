@@ -35,6 +35,16 @@ def distance(got: torch.Tensor, want: torch.Tensor) -> Distance:
     )
 
 
+def calc_diff(x: torch.Tensor, y: torch.Tensor) -> float:
+    """1 − 2 x·y / (x·x + y·y) in fp64, as in DeepGEMM's tests, over what is finite in both."""
+    finite = x.isfinite() & y.isfinite()
+    a, b = x[finite].double(), y[finite].double()
+    scale = max(float(a.abs().max()), float(b.abs().max()), 1e-300) if a.numel() else 1.0
+    a, b = a / scale, b / scale
+    total = float((a * a + b * b).sum())
+    return 1 - 2 * float((a * b).sum()) / total if total else 0.0
+
+
 def failing(
     got: torch.Tensor, want: torch.Tensor, absolute: float | torch.Tensor, relative: float
 ) -> torch.Tensor:

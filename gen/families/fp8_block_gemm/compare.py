@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from gen.check.case import Case, Inputs, Tensors
-from gen.check.metrics import Distance, distance
+from gen.check.metrics import Distance, calc_diff, distance
 from gen.families.fp8_block_gemm.reference import reference
 from gen.plan import Scratch
 
@@ -62,16 +62,6 @@ def _close(out: torch.Tensor, want: torch.Tensor, limit: torch.Tensor) -> torch.
     """Elements within the limit; past the type's largest value, infinities of the right sign."""
     beyond = want.abs() + limit > torch.finfo(out.dtype).max
     return ((out.double() - want).abs() <= limit) | (beyond & (out.double() == want.sign() * torch.inf))
-
-
-def calc_diff(x: torch.Tensor, y: torch.Tensor) -> float:
-    """1 − 2 x·y / (x·x + y·y) in fp64, as in DeepGEMM's tests, over what is finite in both."""
-    finite = x.isfinite() & y.isfinite()
-    a, b = x[finite].double(), y[finite].double()
-    scale = max(float(a.abs().max()), float(b.abs().max()), 1e-300) if a.numel() else 1.0
-    a, b = a / scale, b / scale
-    total = float((a * a + b * b).sum())
-    return 1 - 2 * float((a * b).sum()) / total if total else 0.0
 
 
 def _unequal(out: torch.Tensor, want: torch.Tensor, wrong: torch.Tensor, bar: str) -> list[str]:
