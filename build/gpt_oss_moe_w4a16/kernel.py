@@ -1,0 +1,698 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated from specs/gpt_oss/moe_w4a16.yaml (sha256 df25102b3ad627f0)
+# through templates/cutlass/mxfp4_moe.py.j2 (sha256 d98e2c2bae2e43ec)
+# by sm120-kernelgen 0.1.0 for nvidia-cutlass-dsl 4.8.1. Edit the spec and run `kgen build`.
+"""Mixture of experts with MXFP4 weights: out[t] = Σ weight · w2[expert] · SwiGLU(w13[expert] · x[t]).
+
+The sum is over the 4 experts of a token t; its pair with the j-th of them is number t · 4 + j.
+`align` groups pairs by expert into blocks, `gate_up` and `down` multiply a block of pairs by its expert's
+weights, and `combine` adds the rows of each token. Weights are e2m1, two to a byte with the even k in the low
+half, and share a power of two, a byte, among 32 of k. They become bf16 in registers, which is exact.
+Weight rows lie along the 16 rows of an MMA and pairs along its 8 columns, so that few pairs waste little.
+"""
+
+from typing import NamedTuple
+
+import cutlass
+from cutlass import BFloat16, Float32, Int32, Int64, Uint8, Uint32, cute
+from cutlass.cute.nvgpu import cpasync
+
+TOPK = 4
+K_BLOCK = 128  # k of one stage: 64 bytes and 4 scales of a weight row
+ALIGN_THREADS = 256  # one an expert
+COMBINE_THREADS = 128  # 4 columns each
+LIMIT = 7.0
+
+# Element type of each pointer, and the alignment in bytes that its accesses need.
+POINTERS = {
+    "out": (BFloat16, 8),
+    "hidden_states": (BFloat16, 16),
+    "w13": (Uint8, 16),
+    "w13_scale": (Uint8, 4),
+    "w13_bias": (BFloat16, 2),
+    "w2": (Uint8, 16),
+    "w2_scale": (Uint8, 4),
+    "w2_bias": (BFloat16, 2),
+    "topk_ids": (Int32, 4),
+    "topk_weights": (Float32, 4),
+    "sorted_token_ids": (Int32, 4),
+    "expert_ids": (Int32, 4),
+    "num_tokens_post_padded": (Int32, 4),
+    "h": (BFloat16, 16),
+    "rows": (BFloat16, 8),
+}
+
+
+class Tile(NamedTuple):
+    """Pairs and weight rows of a block, and stages of its pipeline; each warp has 16 rows of either half."""
+
+    pairs: int
+    rows: int
+    stages: int
+
+    @property
+    def threads(self):
+        return self.rows
+
+
+def element(pointer, offset):
+    return cute.make_tensor(pointer + offset, cute.make_layout(1))
+
+
+def load(pointer, count):
+    """`count` elements of one aligned vector."""
+    vector = cute.make_rmem_tensor(count, pointer.value_type)
+    aligned = pointer.align(count * pointer.value_type.width // 8)
+    cute.autovec_copy(cute.make_tensor(aligned, cute.make_layout(count)), vector)
+    return vector
+
+
+def copy_async(source, to, size):
+    """Start to copy `size` bytes from global to shared memory."""
+    atom = cute.make_copy_atom(cpasync.CopyG2SOp(), source.value_type, num_bits_per_copy=size * 8)
+    layout = cute.make_layout(size * 8 // source.value_type.width)
+    cute.copy(atom, cute.make_tensor(source.align(size), layout), cute.make_tensor(to.align(size), layout))
+
+
+def w13_row(half, n, intermediate):
+    """The row of gate n (half 0) or up n (half 1)."""
+    return n * 2 + half
+
+
+def activation_vector(row, vector):
+    """Where 8 of k of a pair lie in its row of 16 vectors: the 8 that read at once find different banks."""
+    return vector ^ vector >> 2 ^ row % 2 * 4
+
+
+def scaled(small, scale):
+    """Pairs of bf16 times 2^126, which a register must hold, and times a scale."""
+    return cute.arch.inline_ptx(
+        "{ .reg .b32 pair; mov.b32 pair, 0x7E807E80; mul.rn.bf16x2 pair, {$r0}, pair;"
+        " mul.rn.bf16x2 {$w0}, pair, {$r1}; }",
+        write_only_types=[Uint32],
+        read_only_args=[small, scale],
+    )
+
+
+def bf16_weights(word, scale):
+    """8 of e2m1 times a scale, in pairs.
+
+    Exponent and mantissa of e2m1 are placed where bf16 has its low exponent and high mantissa bits: that is
+    the value times 2^-126, subnormals included.
+    """
+    pairs = []
+    shifted = word << 4
+    for byte in range(4):
+        # The even k comes to bits 15:12, the odd one to bits 31:28.
+        spread = Uint32(cute.arch.prmt(shifted, word, 0x4000 | byte << 4 | byte << 12))
+        small = spread & Uint32(0x80008000) | spread >> 6 & Uint32(0x01C001C0)
+        pairs.append(scaled(small, scale))
+    return pairs
+
+
+@cute.jit
+def bf16_scale(byte: Uint8):
+    """A pair of 2^(byte - 127) in bf16; NaN for 255."""
+    bits = Uint32(byte) << 7
+    if byte == 0 or byte == 255:
+        bits = bits | 0x40
+    return bits << 16 | bits
+
+
+@cute.jit
+def mma(acc: cute.Tensor, a: tuple, b: tuple):
+    """acc += a · b for 16 weight rows, 8 pairs and 16 of k."""
+    sums = cute.arch.inline_ptx(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+        " {{$w0}, {$w1}, {$w2}, {$w3}}, {{$r0}, {$r1}, {$r2}, {$r3}}, {{$r4}, {$r5}},"
+        " {{$r6}, {$r7}, {$r8}, {$r9}};",
+        write_only_types=[Float32] * 4,
+        read_only_args=[*a, *b, *(acc[i] for i in range(4))],
+    )
+    for i in cutlass.range_constexpr(4):
+        acc[i] = sums[i]
+
+
+@cute.jit
+def copy_stage(
+    weights: cute.Pointer,
+    weight_rows: cute.Tensor,
+    scales: cute.Pointer,
+    activations: cute.Pointer,
+    activation_rows: cute.Tensor,
+    weight_tile: cute.Tensor,
+    scale_tile: cute.Tensor,
+    activation_tile: cute.Tensor,
+    k_block: Int32,
+    stage: Int32,
+    threads: cutlass.Constexpr,
+):
+    """Start to copy K_BLOCK of k of a tile."""
+    thread, _, _ = cute.arch.thread_idx()
+    for i in cutlass.range_constexpr(cute.size(weight_rows)):
+        row, vector = (i * threads + thread) // 4, thread % 4
+        source = weights + (weight_rows[i] + k_block * 64 + vector * 16)
+        copy_async(source, weight_tile.iterator + weight_tile.layout((row, vector * 16, stage)), 16)
+    copy_async(scales + k_block * 4, scale_tile.iterator + scale_tile.layout((thread, 0, stage)), 4)
+    for i in cutlass.range_constexpr(cute.size(activation_rows)):
+        row, vector = (i * threads + thread) // 16, thread % 16
+        source = activations + (activation_rows[i] + k_block * K_BLOCK + vector * 8)
+        at = activation_tile.layout((row, activation_vector(row, vector) * 8, stage))
+        copy_async(source, activation_tile.iterator + at, 16)
+
+
+@cute.jit
+def multiply(
+    weights: cute.Pointer,
+    weight_rows: cute.Tensor,
+    scales: cute.Pointer,
+    activations: cute.Pointer,
+    activation_rows: cute.Tensor,
+    k: Int32,
+    tile: cutlass.Constexpr,
+):
+    """Products [4, pairs / 8, 2] of a block: fragments of 16 rows by 8 pairs from either half of its rows.
+
+    `weight_rows` and `activation_rows` are the offsets of the rows that this thread copies, and `scales` is
+    where those of weight row `thread` begin.
+
+    The lanes of an MMA's row take 32 of k each, the same in both operands, so that a lane has one scale.
+    """
+    thread, _, _ = cute.arch.thread_idx()
+    group, part, warp = thread % 32 // 4, thread % 4, thread // 32
+    memory = cutlass.utils.SmemAllocator()
+    weight_tile = memory.allocate_tensor(
+        Uint8, cute.make_layout((tile.rows, 64, tile.stages), stride=(64, 1, tile.rows * 64)), 16
+    )
+    activation_tile = memory.allocate_tensor(
+        BFloat16,
+        cute.make_layout((tile.pairs, K_BLOCK, tile.stages), stride=(K_BLOCK, 1, tile.pairs * K_BLOCK)),
+        16,
+    )
+    scale_tile = memory.allocate_tensor(
+        Uint8, cute.make_layout((tile.rows, 4, tile.stages), stride=(4, 1, tile.rows * 4)), 16
+    )
+    acc = cute.make_rmem_tensor((4, tile.pairs // 8, 2), Float32)
+    acc.fill(0.0)
+    k_blocks = k // K_BLOCK
+    for stage in cutlass.range_constexpr(tile.stages - 1):
+        if stage < k_blocks:
+            copy_stage(
+                weights,
+                weight_rows,
+                scales,
+                activations,
+                activation_rows,
+                weight_tile,
+                scale_tile,
+                activation_tile,
+                Int32(stage),
+                Int32(stage),
+                tile.threads,
+            )
+        cute.arch.cp_async_commit_group()
+    for k_block in cutlass.range(k_blocks):
+        cute.arch.cp_async_wait_group(tile.stages - 2)
+        cute.arch.sync_threads()
+        ahead = k_block + tile.stages - 1
+        if ahead < k_blocks:
+            copy_stage(
+                weights,
+                weight_rows,
+                scales,
+                activations,
+                activation_rows,
+                weight_tile,
+                scale_tile,
+                activation_tile,
+                ahead,
+                ahead % tile.stages,
+                tile.threads,
+            )
+        cute.arch.cp_async_commit_group()
+
+        stage = k_block % tile.stages
+        words, factors = [], []
+        for half in cutlass.range_constexpr(2):
+            for side in cutlass.range_constexpr(2):
+                row = half * (tile.rows // 2) + warp * 16 + side * 8 + group
+                at = weight_tile.layout((row, part * 16, stage))
+                words.append(load(cute.recast_ptr(weight_tile.iterator + at, dtype=Uint32), 4))
+                factors.append(bf16_scale(scale_tile[row, part, stage]))
+        for word in cutlass.range_constexpr(4):
+            expanded = [bf16_weights(words[i][word], factors[i]) for i in range(4)]
+            for j in cutlass.range_constexpr(tile.pairs // 8):
+                row = j * 8 + group
+                at = activation_tile.layout((row, activation_vector(row, part * 4 + word) * 8, stage))
+                b = load(cute.recast_ptr(activation_tile.iterator + at, dtype=Uint32), 4)
+                for step in cutlass.range_constexpr(2):
+                    for half in cutlass.range_constexpr(2):
+                        low, high = expanded[half * 2], expanded[half * 2 + 1]
+                        i = step * 2
+                        mma(acc[None, j, half], (low[i], high[i], low[i + 1], high[i + 1]), (b[i], b[i + 1]))
+    return acc
+
+
+@cute.kernel
+def align_kernel(
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    topk_ids: cute.Pointer,
+    tokens: Int32,
+    experts: Int32,
+    block_tokens: Int32,
+):
+    """Pairs by expert, each expert's from a multiple of `block_tokens` on and padded with tokens · TOPK.
+
+    `expert_ids` gets the expert of each block. Pairs without an expert of this card are left out.
+    """
+    thread, _, _ = cute.arch.thread_idx()
+    lane, warp = thread % 32, thread // 32
+    memory = cutlass.utils.SmemAllocator()
+    slots = memory.allocate_tensor(Int32, cute.make_layout(ALIGN_THREADS), 4)
+    warp_slots = memory.allocate_tensor(Int32, cute.make_layout(ALIGN_THREADS // 32), 4)
+    pairs = tokens * TOPK
+    slots[thread] = 0
+    cute.arch.sync_threads()
+    for pair in cutlass.range(thread, pairs, ALIGN_THREADS):
+        expert = element(topk_ids, pair)[0]
+        if expert >= 0 and expert < experts:
+            cute.arch.atomic_add((slots.iterator + expert).llvm_ptr, Int32(1))
+    cute.arch.sync_threads()
+
+    count = slots[thread]
+    padded = cute.ceil_div(count, block_tokens) * block_tokens
+    end = padded
+    for step in cutlass.range_constexpr(5):
+        below = cute.arch.shuffle_sync_up(end, 1 << step)
+        if lane >= 1 << step:
+            end += below
+    if lane == 31:
+        warp_slots[warp] = end
+    cute.arch.sync_threads()
+    for other in cutlass.range_constexpr(ALIGN_THREADS // 32):
+        if other < warp:
+            end += warp_slots[other]
+    slots[thread] = end - padded
+    for slot in cutlass.range(end - padded + count, end):
+        element(sorted_token_ids, slot)[0] = pairs
+    if thread == ALIGN_THREADS - 1:
+        element(num_tokens_post_padded, 0)[0] = end
+    cute.arch.sync_threads()
+
+    for pair in cutlass.range(thread, pairs, ALIGN_THREADS):
+        expert = element(topk_ids, pair)[0]
+        if expert >= 0 and expert < experts:
+            slot = Int32(cute.arch.atomic_add((slots.iterator + expert).llvm_ptr, Int32(1)))
+            element(sorted_token_ids, slot)[0] = pair
+            if slot % block_tokens == 0:
+                element(expert_ids, slot // block_tokens)[0] = expert
+
+
+@cute.kernel
+def gate_up_kernel(
+    h: cute.Pointer,
+    hidden_states: cute.Pointer,
+    w13: cute.Pointer,
+    w13_scale: cute.Pointer,
+    w13_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+    tile: cutlass.Constexpr,
+):
+    """h[pair, n] = SwiGLU of row n of gate and of up."""
+    thread, _, _ = cute.arch.thread_idx()
+    n_block, block, _ = cute.arch.block_idx()
+    n0 = n_block * (tile.rows // 2)
+    if block * tile.pairs < element(num_tokens_post_padded, 0)[0]:
+        expert = Int64(element(expert_ids, block)[0])
+        pairs = tokens * TOPK
+        sorted_pairs = sorted_token_ids + block * tile.pairs
+        weight_rows = cute.make_rmem_tensor(4, Int64)
+        for i in cutlass.range_constexpr(4):
+            row = (i * tile.threads + thread) // 4
+            half, n = row // (tile.rows // 2), n0 + row % (tile.rows // 2)
+            weight_rows[i] = (expert * 2 * intermediate + w13_row(half, n, intermediate)) * (hidden // 2)
+        half, n = thread // (tile.rows // 2), n0 + thread % (tile.rows // 2)
+        scale_row = (expert * 2 * intermediate + w13_row(half, n, intermediate)) * (hidden // 32)
+        activation_rows = cute.make_rmem_tensor(tile.pairs * 16 // tile.threads, Int64)
+        for i in cutlass.range_constexpr(cute.size(activation_rows)):
+            pair = element(sorted_pairs, (i * tile.threads + thread) // 16)[0]
+            if pair == pairs:
+                pair = element(sorted_pairs, 0)[0]  # padding; no result uses it
+            activation_rows[i] = Int64(pair // TOPK) * hidden
+        acc = multiply(w13, weight_rows, w13_scale + scale_row, hidden_states, activation_rows, hidden, tile)
+        for j in cutlass.range_constexpr(tile.pairs // 8):
+            for i in cutlass.range_constexpr(4):
+                n = n0 + thread // 32 * 16 + thread % 32 // 4 + i // 2 * 8
+                pair = element(sorted_pairs, j * 8 + thread % 4 * 2 + i % 2)[0]
+                if pair < pairs:
+                    gate, up = acc[i, j, 0], acc[i, j, 1]
+                    biases = w13_bias + expert * 2 * intermediate
+                    gate += Float32(element(biases, w13_row(0, n, intermediate))[0])
+                    up += Float32(element(biases, w13_row(1, n, intermediate))[0])
+                    gate = cute.arch.fmin(gate, LIMIT, nan=True)
+                    up = cute.arch.fmax(cute.arch.fmin(up, LIMIT, nan=True), -LIMIT, nan=True)
+                    activated = gate / (1.0 + cute.math.exp(-1.702 * gate)) * (up + 1.0)
+                    element(h, Int64(pair) * intermediate + n)[0] = BFloat16(activated)
+
+
+@cute.kernel
+def down_kernel(
+    rows: cute.Pointer,
+    h: cute.Pointer,
+    w2: cute.Pointer,
+    w2_scale: cute.Pointer,
+    w2_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+    tile: cutlass.Constexpr,
+):
+    """rows[pair, n] = w2[expert, n] · h[pair] + bias."""
+    thread, _, _ = cute.arch.thread_idx()
+    n_block, block, _ = cute.arch.block_idx()
+    n0 = n_block * tile.rows
+    if block * tile.pairs < element(num_tokens_post_padded, 0)[0]:
+        expert = Int64(element(expert_ids, block)[0])
+        pairs = tokens * TOPK
+        sorted_pairs = sorted_token_ids + block * tile.pairs
+        weight_rows = cute.make_rmem_tensor(4, Int64)
+        for i in cutlass.range_constexpr(4):
+            row = (i * tile.threads + thread) // 4
+            weight_rows[i] = (expert * hidden + n0 + row) * (intermediate // 2)
+        scale_row = (expert * hidden + n0 + thread) * (intermediate // 32)
+        activation_rows = cute.make_rmem_tensor(tile.pairs * 16 // tile.threads, Int64)
+        for i in cutlass.range_constexpr(cute.size(activation_rows)):
+            pair = element(sorted_pairs, (i * tile.threads + thread) // 16)[0]
+            if pair == pairs:
+                pair = element(sorted_pairs, 0)[0]  # padding; no result uses it
+            activation_rows[i] = Int64(pair) * intermediate
+        acc = multiply(w2, weight_rows, w2_scale + scale_row, h, activation_rows, intermediate, tile)
+        for j in cutlass.range_constexpr(tile.pairs // 8):
+            for i in cutlass.range_constexpr(4):
+                pair = element(sorted_pairs, j * 8 + thread % 4 * 2 + i % 2)[0]
+                if pair < pairs:
+                    for half in cutlass.range_constexpr(2):
+                        n = n0 + half * (tile.rows // 2) + thread // 32 * 16 + thread % 32 // 4 + i // 2 * 8
+                        value = acc[i, j, half]
+                        value += Float32(element(w2_bias, expert * hidden + n)[0])
+                        element(rows, Int64(pair) * hidden + n)[0] = BFloat16(value)
+
+
+@cute.kernel
+def combine_kernel(
+    out: cute.Pointer,
+    rows: cute.Pointer,
+    topk_ids: cute.Pointer,
+    topk_weights: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    experts: Int32,
+):
+    """out[token] = Σ weight · rows[pair], in the order of the token's experts."""
+    thread, _, _ = cute.arch.thread_idx()
+    token, block, _ = cute.arch.block_idx()
+    column = (block * COMBINE_THREADS + thread) * 4
+    if column < hidden:
+        sums = cute.make_rmem_tensor(4, Float32)
+        sums.fill(0.0)
+        for j in cutlass.range_constexpr(TOPK):
+            pair = token * TOPK + j
+            expert = element(topk_ids, pair)[0]
+            if expert >= 0 and expert < experts:
+                weight = element(topk_weights, pair)[0]
+                row = load(rows + (Int64(pair) * hidden + column), 4)
+                for i in cutlass.range_constexpr(4):
+                    sums[i] += weight * Float32(row[i])
+        total = cute.make_rmem_tensor(4, BFloat16)
+        for i in cutlass.range_constexpr(4):
+            total[i] = BFloat16(sums[i])
+        to = (out + (Int64(token) * hidden + column)).align(8)
+        cute.autovec_copy(total, cute.make_tensor(to, cute.make_layout(4)))
+
+
+@cute.jit
+def align(
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    topk_ids: cute.Pointer,
+    tokens: Int32,
+    experts: Int32,
+    block_tokens: Int32,
+):
+    align_kernel(
+        sorted_token_ids,
+        expert_ids,
+        num_tokens_post_padded,
+        topk_ids,
+        tokens,
+        experts,
+        block_tokens,
+    ).launch(grid=(1, 1, 1), block=(ALIGN_THREADS, 1, 1))
+
+
+@cute.jit
+def gate_up_m8(
+    h: cute.Pointer,
+    hidden_states: cute.Pointer,
+    w13: cute.Pointer,
+    w13_scale: cute.Pointer,
+    w13_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+):
+    """Launch on blocks of 8 pairs, meant for up to 64 tokens."""
+    tile = Tile(pairs=8, rows=64, stages=6)
+    grid = (intermediate * 2 // tile.rows, max_blocks, 1)
+    gate_up_kernel(
+        h,
+        hidden_states,
+        w13,
+        w13_scale,
+        w13_bias,
+        sorted_token_ids,
+        expert_ids,
+        num_tokens_post_padded,
+        tokens,
+        hidden,
+        intermediate,
+        max_blocks,
+        tile,
+    ).launch(grid=grid, block=(tile.threads, 1, 1))
+
+
+@cute.jit
+def down_m8(
+    rows: cute.Pointer,
+    h: cute.Pointer,
+    w2: cute.Pointer,
+    w2_scale: cute.Pointer,
+    w2_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+):
+    """Launch on blocks of 8 pairs, meant for up to 64 tokens."""
+    tile = Tile(pairs=8, rows=64, stages=6)
+    grid = (hidden // tile.rows, max_blocks, 1)
+    down_kernel(
+        rows,
+        h,
+        w2,
+        w2_scale,
+        w2_bias,
+        sorted_token_ids,
+        expert_ids,
+        num_tokens_post_padded,
+        tokens,
+        hidden,
+        intermediate,
+        max_blocks,
+        tile,
+    ).launch(grid=grid, block=(tile.threads, 1, 1))
+
+
+@cute.jit
+def gate_up_m16(
+    h: cute.Pointer,
+    hidden_states: cute.Pointer,
+    w13: cute.Pointer,
+    w13_scale: cute.Pointer,
+    w13_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+):
+    """Launch on blocks of 16 pairs, meant for up to 512 tokens."""
+    tile = Tile(pairs=16, rows=64, stages=6)
+    grid = (intermediate * 2 // tile.rows, max_blocks, 1)
+    gate_up_kernel(
+        h,
+        hidden_states,
+        w13,
+        w13_scale,
+        w13_bias,
+        sorted_token_ids,
+        expert_ids,
+        num_tokens_post_padded,
+        tokens,
+        hidden,
+        intermediate,
+        max_blocks,
+        tile,
+    ).launch(grid=grid, block=(tile.threads, 1, 1))
+
+
+@cute.jit
+def down_m16(
+    rows: cute.Pointer,
+    h: cute.Pointer,
+    w2: cute.Pointer,
+    w2_scale: cute.Pointer,
+    w2_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+):
+    """Launch on blocks of 16 pairs, meant for up to 512 tokens."""
+    tile = Tile(pairs=16, rows=64, stages=6)
+    grid = (hidden // tile.rows, max_blocks, 1)
+    down_kernel(
+        rows,
+        h,
+        w2,
+        w2_scale,
+        w2_bias,
+        sorted_token_ids,
+        expert_ids,
+        num_tokens_post_padded,
+        tokens,
+        hidden,
+        intermediate,
+        max_blocks,
+        tile,
+    ).launch(grid=grid, block=(tile.threads, 1, 1))
+
+
+@cute.jit
+def gate_up_m64(
+    h: cute.Pointer,
+    hidden_states: cute.Pointer,
+    w13: cute.Pointer,
+    w13_scale: cute.Pointer,
+    w13_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+):
+    """Launch on blocks of 64 pairs."""
+    tile = Tile(pairs=64, rows=128, stages=3)
+    grid = (intermediate * 2 // tile.rows, max_blocks, 1)
+    gate_up_kernel(
+        h,
+        hidden_states,
+        w13,
+        w13_scale,
+        w13_bias,
+        sorted_token_ids,
+        expert_ids,
+        num_tokens_post_padded,
+        tokens,
+        hidden,
+        intermediate,
+        max_blocks,
+        tile,
+    ).launch(grid=grid, block=(tile.threads, 1, 1))
+
+
+@cute.jit
+def down_m64(
+    rows: cute.Pointer,
+    h: cute.Pointer,
+    w2: cute.Pointer,
+    w2_scale: cute.Pointer,
+    w2_bias: cute.Pointer,
+    sorted_token_ids: cute.Pointer,
+    expert_ids: cute.Pointer,
+    num_tokens_post_padded: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    intermediate: Int32,
+    max_blocks: Int32,
+):
+    """Launch on blocks of 64 pairs."""
+    tile = Tile(pairs=64, rows=128, stages=3)
+    grid = (hidden // tile.rows, max_blocks, 1)
+    down_kernel(
+        rows,
+        h,
+        w2,
+        w2_scale,
+        w2_bias,
+        sorted_token_ids,
+        expert_ids,
+        num_tokens_post_padded,
+        tokens,
+        hidden,
+        intermediate,
+        max_blocks,
+        tile,
+    ).launch(grid=grid, block=(tile.threads, 1, 1))
+
+
+@cute.jit
+def combine(
+    out: cute.Pointer,
+    rows: cute.Pointer,
+    topk_ids: cute.Pointer,
+    topk_weights: cute.Pointer,
+    tokens: Int32,
+    hidden: Int32,
+    experts: Int32,
+):
+    grid = (tokens, cute.ceil_div(hidden, COMBINE_THREADS * 4), 1)
+    combine_kernel(
+        out,
+        rows,
+        topk_ids,
+        topk_weights,
+        tokens,
+        hidden,
+        experts,
+    ).launch(grid=grid, block=(COMBINE_THREADS, 1, 1))
+
+
+KERNELS = (align, gate_up_m8, down_m8, gate_up_m16, down_m16, gate_up_m64, down_m64, combine)
