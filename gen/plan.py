@@ -141,7 +141,8 @@ class LaunchPlan:
 class TilePlan:
     """What a spec alone decides: the block's buffers and the values that the template is rendered with.
 
-    `archs` names the architectures that have the kernels' instructions, where not all do.
+    `archs` names the architectures that have the kernels' instructions, where not all do, and `mma` the one
+    tensor-core instruction that their machine code for the target must have, where that matters.
     """
 
     template: str
@@ -150,6 +151,7 @@ class TilePlan:
     threads: int
     context: dict[str, Any]
     archs: tuple[str, ...] = ()
+    mma: str | None = None
 
     @property
     def shared_bytes(self) -> int:

@@ -36,6 +36,9 @@ OUT_TYPES = {
 SCALE_TYPES = {ScaleType.FLOAT32: ("Float32", 4), ScaleType.UE8M0: ("Uint8", 1)}
 """CuTe DSL's name and the bytes of an element."""
 
+MMA = {ScaleType.FLOAT32: "QMMA.16832.F32.E4M3.E4M3", ScaleType.UE8M0: "QMMA.SF.16832.F32.E4M3.E4M3.E8"}
+"""The tensor-core instruction of sm_120a, as SASS names it."""
+
 BLOCK_SCALING_ARCHS = ("sm_120a", "sm_121a")
 """Architectures with the block-scaled mma.sync (PTX ISA, mma.sync.aligned.kind::mxf8f6f4)."""
 
@@ -98,6 +101,7 @@ def plan(spec: Spec) -> TilePlan:
         buffers=_buffers(spec, largest, largest.stages),
         threads=max(threads(bucket) for bucket in spec.tile.buckets),
         context=_context(spec),
+        mma=MMA[spec.dtypes.scale],
         archs=BLOCK_SCALING_ARCHS if spec.dtypes.scale is ScaleType.UE8M0 else (),
     )
 
