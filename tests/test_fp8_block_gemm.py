@@ -120,6 +120,21 @@ def test_a_tile_too_large_is_refused():
     assert (caught.value.field, caught.value.fix) == ("tile.buckets.2.stages", "use 3")
 
 
+def test_the_backend_is_one_field_of_a_spec():
+    tilelang = load(SPECS / "projections_fp32_tilelang.yaml")
+    differing = {"name": PROMOTED.name, "backend": PROMOTED.backend}
+    assert tilelang.model_dump() | differing == PROMOTED.model_dump()
+
+
+def test_tilelang_with_ue8m0_scales_is_refused(tmp_path):
+    path = tmp_path / "wq_b.yaml"
+    path.write_text(SCALED.path.read_text().replace("backend: cutlass", "backend: tilelang"))
+    with pytest.raises(SpecError) as caught:
+        load(path)
+    assert (caught.value.field, caught.value.line) == ("backend", 5)
+    assert caught.value.fix == "use backend: cutlass or scale: float32"
+
+
 def test_calc_diff():
     x = torch.tensor([1.0, 2.0, float("inf")])
     assert calc_diff(x, x) == pytest.approx(0, abs=1e-15)

@@ -7,6 +7,7 @@ from gen.check.fuzz import fuzz
 
 SPECS = ROOT / "specs/deepseek_v4_flash"
 SCALED, PROMOTED, BATCHED = SPECS / "wq_b.yaml", SPECS / "projections_fp32.yaml", SPECS / "wo_a_tp4.yaml"
+TILELANG = SPECS / "projections_fp32_tilelang.yaml"
 
 ROW = "cutlass.min(row, last) * stride"
 B_SCALES = "b_scales = b_scale + n0 // 128 * k_blocks"
@@ -35,6 +36,24 @@ WRONG = {
     "arrivals_not_reset": (SCALED, RESET, "element(arrived, 0)[0] = splits", "arrivals"),
     "no_fence_before_the_arrival": (SCALED, FENCE, FENCE.split("\n")[1] + "\n", "data race"),
     "group_of_the_scales_forgotten": (BATCHED, "    a_scale += group * k_blocks\n", "", "out"),
+}
+
+WRONG |= {
+    f"tilelang_{name}": (TILELANG, *edit)
+    for name, edit in {
+        "past_the_last_row_of_b": ("T.min(n0 + i, n - 1)", "(n0 + i)", "out of bounds"),
+        "row_stride_assumed": ("= a_stride // 16", '= T.cast(k // 16, "int64")', "out"),
+        "no_promotion": ("block_sum[i, j] * a_factor[i]", "block_sum[i, j]", "out"),
+        "scale_of_other_rows_of_b": ('else "n0 // 128" }} * k_blocks', 'else "0" }} * k_blocks', "out"),
+        "a_copy_not_waited_for": (
+            "wait_group(tile.stages - 2)",
+            "wait_group(tile.stages - 1)",
+            "pending copy",
+        ),
+        "arrivals_not_reset": ("arrivals[arrived] = 0", "arrivals[arrived] = splits", "arrivals"),
+        "a_part_left_out": ("in T.serial(splits)", "in T.serial(splits - 1)", "out"),
+        "relaxed_arrival": ('memory_order="acq_rel"', 'memory_order="relaxed"', "data race"),
+    }.items()
 }
 
 

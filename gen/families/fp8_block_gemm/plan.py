@@ -120,6 +120,7 @@ def _context(spec: Spec) -> dict[str, object]:
         "split": split,
         "depth": depth,
         "block_scaled": spec.dtypes.scale is ScaleType.UE8M0,
+        "out_dtype": str(spec.dtypes.out),
         "out_type": out_type,
         "out_bytes": out_bytes,
         "scale_type": scale_type,

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from gen.families.fp8_block_gemm.options import Layout, OutType, ScaleType
 from gen.spec.fields import OneOf, Section, Size, Within, refusal
 from gen.spec.model import KernelSpec
-from gen.values import INT32_MAX
+from gen.values import INT32_MAX, Backend
 
 Tolerance = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -130,4 +130,11 @@ class Spec(KernelSpec):
             )
             reason = f"groups is {self.shapes.groups} where the layout is {self.layout}"
             raise refusal(reason, fix, ("shapes", "groups"))
+        return self
+
+    @model_validator(mode="after")
+    def _block_scaling_in_cute(self) -> Spec:
+        if self.backend is Backend.TILELANG and self.dtypes.scale is ScaleType.UE8M0:
+            reason = "TileLang has no FP8 MMA that applies ue8m0 scales"
+            raise refusal(reason, "use backend: cutlass or scale: float32", ("backend",))
         return self
