@@ -12,12 +12,13 @@ from gen.check.case import Case, Inputs
 from gen.families import mxfp4_moe as family
 from gen.families.mxfp4_moe.options import Layout
 from gen.families.mxfp4_moe.plan import bucket_of, max_blocks
-from gen.families.mxfp4_moe.reference import dequantized, gate_and_up, swiglu
+from gen.families.mxfp4_moe.reference import amax, dequantized, gate_and_up, quantized, scales, swiglu
 from gen.families.mxfp4_moe.spec import Features
 from gen.spec import SpecError, load
 
 ROOT = Path(__file__).parents[1]
 FLASH = load(ROOT / "specs/deepseek_v4_flash/moe_w4a16.yaml")
+QUANTIZED = load(ROOT / "specs/deepseek_v4_flash/moe_w4a8.yaml")
 CARD = device.load("rtx_pro_6000")
 SIZES = {"tokens": 3, "hidden": 256, "intermediate": 128, "experts": 7}
 
@@ -86,6 +87,30 @@ def test_reference_against_loops(before):
     got = family.reference(spec, inputs)
     torch.testing.assert_close(got["out"][token], want * 1.5, rtol=1e-12, atol=0)
     assert (got["bound"] < 2e-2 * want.abs().max()).all()
+
+
+def test_quantization():
+    largest = torch.tensor([448.0, 449.0, 1.75, 1.7578125, 0.0, 6.0], dtype=torch.float64)
+    values = torch.zeros(6, 32, dtype=torch.float64)
+    values[:, 3] = -largest
+    values[:, 5] = largest / 3
+    found = scales(amax(values, 32))
+    assert found.flatten().tolist() == [1, 2, 2.0**-8, 2.0**-7, 2.0**-22, 2.0**-6]
+    rounded = quantized(values, found)
+    torch.testing.assert_close(rounded, values, rtol=2.0**-4, atol=0)
+    assert torch.equal(rounded, quantized(rounded, found))
+    assert quantized(torch.full((1, 32), 500.0).double(), torch.ones(1, 1).double()).max() == 448
+
+
+@pytest.mark.parametrize("group", [32, 128])
+def test_quantized_reference_is_near_the_plain_one(group):
+    dtypes = QUANTIZED.dtypes.model_copy(update={"activation_group": group})
+    inputs = _inputs()
+    plain = family.reference(FLASH, inputs)["out"]
+    got = family.reference(QUANTIZED.model_copy(update={"dtypes": dtypes}), inputs)["out"]
+    assert not torch.equal(got, plain)
+    cosine = torch.nn.functional.cosine_similarity(got.flatten(), plain.flatten(), 0)
+    assert cosine > 0.995
 
 
 def test_what_no_pair_uses_is_nan():
@@ -178,6 +203,20 @@ def test_launches_of_one_token_and_of_none():
     assert all(0 in launch.grid for launch in none.launches)
 
 
+def test_launches_of_quantized_activations():
+    sizes = {"tokens": 2, "hidden": 4096, "intermediate": 2048, "experts": 256}
+    plan = family.launch_plan(QUANTIZED, sizes, CARD)
+    assert [(launch.kernel, launch.grid) for launch in plan.launches] == [
+        ("align", (1, 1, 1)),
+        ("quantize_x", (2, 4, 1)),
+        ("gate_up_m8", (64, 12, 1)),
+        ("quantize_h", (12, 2, 1)),
+        ("down_m8", (64, 12, 1)),
+        ("combine", (2, 8, 1)),
+    ]
+    assert plan.scratch["h_scale"].shape == (12, 64)
+
+
 def _refused(**bucket) -> SpecError:
     buckets = [FLASH.tile.buckets[-1].model_copy(update=bucket)]
     with pytest.raises(SpecError) as caught:
@@ -191,6 +230,28 @@ def test_tiles_that_cannot_work_are_refused():
     buckets = [FLASH.tile.buckets[0].model_copy(update={"up_to": None})]
     with pytest.raises(SpecError, match="blocks of 8 pairs, over CUDA's 65535"):
         family.plan(many.model_copy(update={"tile": FLASH.tile.model_copy(update={"buckets": buckets})}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("activation_group: 128, ", "", "activations of float8_e4m3fn need a group of k"),
+        ("float8_e4m3fn, activation_group", "bfloat16, activation_group", "bfloat16 have no group of k"),
+        ("activation_group: 128", "activation_group: 64", "64 is not one of 32, 128"),
+    ],
+)
+def test_group_belongs_to_quantized_activations(tmp_path, old, new, text):
+    path = tmp_path / "group.yaml"
+    path.write_text(QUANTIZED.path.read_text().replace(old, new))
+    with pytest.raises(SpecError, match=text):
+        load(path)
+
+
+def test_more_threads_than_copies_are_refused():
+    buckets = [QUANTIZED.tile.buckets[0].model_copy(update={"up_to": None, "n": 128})]
+    tile = QUANTIZED.tile.model_copy(update={"buckets": buckets})
+    with pytest.raises(SpecError, match="128 threads copy 16 pairs at a time"):
+        family.plan(QUANTIZED.model_copy(update={"tile": tile}))
 
 
 def test_split_k_is_refused(tmp_path):

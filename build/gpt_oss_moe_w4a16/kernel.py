@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# Generated from specs/gpt_oss/moe_w4a16.yaml (sha256 df25102b3ad627f0)
-# through templates/cutlass/mxfp4_moe.py.j2 (sha256 d98e2c2bae2e43ec)
+# Generated from specs/gpt_oss/moe_w4a16.yaml (sha256 f2a25d34a522ce6d)
+# through templates/cutlass/mxfp4_moe.py.j2 (sha256 5d7735d0e713e5de)
 # by sm120-kernelgen 0.1.0 for nvidia-cutlass-dsl 4.8.1. Edit the spec and run `kgen build`.
 """Mixture of experts with MXFP4 weights: out[t] = Σ weight · w2[expert] · SwiGLU(w13[expert] · x[t]).
 
 The sum is over the 4 experts of a token t; its pair with the j-th of them is number t · 4 + j.
 `align` groups pairs by expert into blocks, `gate_up` and `down` multiply a block of pairs by its expert's
 weights, and `combine` adds the rows of each token. Weights are e2m1, two to a byte with the even k in the low
-half, and share a power of two, a byte, among 32 of k. They become bf16 in registers, which is exact.
+half, and share a power of two, a byte, among 32 of k.
+They become bf16 in registers, which is exact.
 Weight rows lie along the 16 rows of an MMA and pairs along its 8 columns, so that few pairs waste little.
 """
 
@@ -65,6 +66,11 @@ def load(pointer, count):
     aligned = pointer.align(count * pointer.value_type.width // 8)
     cute.autovec_copy(cute.make_tensor(aligned, cute.make_layout(count)), vector)
     return vector
+
+
+def words_of(tile, at, count):
+    """`count` 32-bit words of a tile in shared memory."""
+    return load(cute.recast_ptr(tile.iterator + tile.layout(at), dtype=Uint32), count)
 
 
 def copy_async(source, to, size):
@@ -145,17 +151,18 @@ def copy_stage(
     activation_tile: cute.Tensor,
     k_block: Int32,
     stage: Int32,
-    threads: cutlass.Constexpr,
+    tile: cutlass.Constexpr,
 ):
     """Start to copy K_BLOCK of k of a tile."""
     thread, _, _ = cute.arch.thread_idx()
     for i in cutlass.range_constexpr(cute.size(weight_rows)):
-        row, vector = (i * threads + thread) // 4, thread % 4
+        row, vector = (i * tile.threads + thread) // 4, thread % 4
         source = weights + (weight_rows[i] + k_block * 64 + vector * 16)
-        copy_async(source, weight_tile.iterator + weight_tile.layout((row, vector * 16, stage)), 16)
+        at = weight_tile.layout((row, vector * 16, stage))
+        copy_async(source, weight_tile.iterator + at, 16)
     copy_async(scales + k_block * 4, scale_tile.iterator + scale_tile.layout((thread, 0, stage)), 4)
     for i in cutlass.range_constexpr(cute.size(activation_rows)):
-        row, vector = (i * threads + thread) // 16, thread % 16
+        row, vector = (i * tile.threads + thread) // 16, thread % 16
         source = activations + (activation_rows[i] + k_block * K_BLOCK + vector * 8)
         at = activation_tile.layout((row, activation_vector(row, vector) * 8, stage))
         copy_async(source, activation_tile.iterator + at, 16)
@@ -179,7 +186,7 @@ def multiply(
     The lanes of an MMA's row take 32 of k each, the same in both operands, so that a lane has one scale.
     """
     thread, _, _ = cute.arch.thread_idx()
-    group, part, warp = thread % 32 // 4, thread % 4, thread // 32
+    lane_row, part, warp = thread % 32 // 4, thread % 4, thread // 32
     memory = cutlass.utils.SmemAllocator()
     weight_tile = memory.allocate_tensor(
         Uint8, cute.make_layout((tile.rows, 64, tile.stages), stride=(64, 1, tile.rows * 64)), 16
@@ -208,7 +215,7 @@ def multiply(
                 activation_tile,
                 Int32(stage),
                 Int32(stage),
-                tile.threads,
+                tile,
             )
         cute.arch.cp_async_commit_group()
     for k_block in cutlass.range(k_blocks):
@@ -227,7 +234,7 @@ def multiply(
                 activation_tile,
                 ahead,
                 ahead % tile.stages,
-                tile.threads,
+                tile,
             )
         cute.arch.cp_async_commit_group()
 
@@ -235,16 +242,14 @@ def multiply(
         words, factors = [], []
         for half in cutlass.range_constexpr(2):
             for side in cutlass.range_constexpr(2):
-                row = half * (tile.rows // 2) + warp * 16 + side * 8 + group
-                at = weight_tile.layout((row, part * 16, stage))
-                words.append(load(cute.recast_ptr(weight_tile.iterator + at, dtype=Uint32), 4))
+                row = half * (tile.rows // 2) + warp * 16 + side * 8 + lane_row
+                words.append(words_of(weight_tile, (row, part * 16, stage), 4))
                 factors.append(bf16_scale(scale_tile[row, part, stage]))
         for word in cutlass.range_constexpr(4):
             expanded = [bf16_weights(words[i][word], factors[i]) for i in range(4)]
             for j in cutlass.range_constexpr(tile.pairs // 8):
-                row = j * 8 + group
-                at = activation_tile.layout((row, activation_vector(row, part * 4 + word) * 8, stage))
-                b = load(cute.recast_ptr(activation_tile.iterator + at, dtype=Uint32), 4)
+                row = j * 8 + lane_row
+                b = words_of(activation_tile, (row, activation_vector(row, part * 4 + word) * 8, stage), 4)
                 for step in cutlass.range_constexpr(2):
                     for half in cutlass.range_constexpr(2):
                         low, high = expanded[half * 2], expanded[half * 2 + 1]

@@ -24,7 +24,7 @@ def signature(spec: Spec) -> dict[str, str]:
         "interleaved": "gate's and up's rows in turn",
     }[str(spec.layout)]
     given = {
-        "hidden_states": "bfloat16 [tokens, hidden]",
+        "hidden_states": "bfloat16 [tokens, hidden]: activations",
         "w13": f"uint8 [experts, 2 · intermediate, hidden / 2]: e2m1, the even k in the low half; {order}",
         "w13_scale": "uint8 (ue8m0) [experts, 2 · intermediate, hidden / 32]",
         "w13_bias": "bfloat16 [experts, 2 · intermediate]",

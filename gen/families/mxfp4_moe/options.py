@@ -14,3 +14,12 @@ class Layout(Choice):
     """All rows of up (w3), then all of gate (w1)."""
     INTERLEAVED = "interleaved"
     """Row 2n is gate's row n, row 2n + 1 is up's."""
+
+
+class Activation(Choice):
+    """The element type in which activations are multiplied."""
+
+    BFLOAT16 = "bfloat16"
+    """As they are; weights become bf16."""
+    E4M3 = "float8_e4m3fn"
+    """Quantized, with a power of two for a group of k, for the block-scaled MMA of sm_120a."""

@@ -46,6 +46,9 @@ def reference(spec: Spec, inputs: Inputs) -> Tensors:
     t, features = inputs.tensors, spec.features
     tokens, hidden, experts = (inputs.sizes[name] for name in ("tokens", "hidden", "experts"))
     x, ids = t["hidden_states"].double(), t["topk_ids"]
+    group = spec.dtypes.activation_group
+    if group:
+        x = quantized(x, scales(amax(x, group)))
     out, bound = (torch.zeros(tokens, hidden, dtype=torch.float64) for _ in range(2))
     for expert in range(experts):
         token, slot = torch.nonzero(ids == expert, as_tuple=True)
@@ -56,6 +59,8 @@ def reference(spec: Spec, inputs: Inputs) -> Tensors:
         before, after = (weight, one) if features.weight_before_down else (one, weight)
         h, h_bound = _activated(spec, t, expert, x[token])
         h, h_bound = _rounded(h * before, h_bound * before.abs() + 2.0**-22 * (h * before).abs())
+        if group:
+            h, h_bound = _requantized(h, h_bound, group)
         w2 = dequantized(t["w2"][expert], t["w2_scale"][expert])
         rows, rows_bound = _product(spec, h, h_bound, w2)
         if features.bias:
@@ -101,6 +106,37 @@ def swiglu(
     activated = gate * torch.sigmoid(features.alpha * gate)
     off = SIGMOID_SLOPE * gate_bound + 2.0**-21 * (1 + features.alpha * gate.abs()) * activated.abs() + 1e-36
     return activated * up, off * (up.abs() + up_bound) + activated.abs() * (up_bound + 2.0**-22 * up.abs())
+
+
+def amax(values: torch.Tensor, group: int) -> torch.Tensor:
+    """The greatest magnitude of each group of the last dimension, at least 1e-4."""
+    groups = values.view(*values.shape[:-1], values.shape[-1] // group, group)
+    return groups.abs().amax(-1).clamp(min=1e-4)
+
+
+def scales(largest: torch.Tensor) -> torch.Tensor:
+    """2^ceil(log2(amax / 448)), as DeepSeek's inference code scales activations; 448 is e4m3's largest."""
+    return torch.exp2(torch.ceil(torch.log2(largest / 448)))
+
+
+def quantized(values: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Values [..., k] rounded to e4m3 times a scale of each group [..., k / group], in fp64."""
+    factors = scale.repeat_interleave(values.shape[-1] // scale.shape[-1], -1)
+    # Through fp32, which is exact: these are bf16 values over powers of two.
+    return (values / factors).clamp(-448, 448).float().to(torch.float8_e4m3fn).double() * factors
+
+
+def _requantized(values: torch.Tensor, bound: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """`values` quantized, and how far from that what lies within `bound` of them may be quantized."""
+    low, high = values - bound, values + bound
+    largest = values.abs() + bound
+    least = (values.abs() - bound).clamp(min=0)
+    result = quantized(values, scales(amax(values, group)))
+    off = torch.zeros_like(result)
+    for scale in (scales(amax(least, group)), scales(amax(largest, group))):
+        for end in (low, high):
+            off = torch.maximum(off, (quantized(end, scale) - result).abs())
+    return result, off
 
 
 def _rounded(exact: torch.Tensor, bound: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

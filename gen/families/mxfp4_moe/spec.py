@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gen.families.mxfp4_moe.options import Layout
+from gen.families.mxfp4_moe.options import Activation, Layout
 from gen.spec.fields import OneOf, Section, Size, Split, Within, refusal
 from gen.spec.model import KernelSpec
 from gen.values import SplitWord
@@ -35,14 +35,24 @@ class Shapes(Section):
 class Dtypes(Section):
     """Element types."""
 
-    activation: Literal["bfloat16"] = "bfloat16"
-    """hidden_states, and what lies between the two products."""
+    activation: Activation = Activation.BFLOAT16
+    """What is multiplied with the weights; hidden_states are bf16, and quantized here."""
+    activation_group: Annotated[int, OneOf((32, 128))] | None = None
+    """k of a scale of quantized activations."""
     weight: Literal["float4_e2m1fn"] = "float4_e2m1fn"
     """w13 and w2: two to a byte, the even k in the low half."""
     scale: Literal["float8_e8m0fnu"] = "float8_e8m0fnu"
     """Scales of the weights, one for 32 of k of a row."""
     out: Literal["bfloat16"] = "bfloat16"
     """Output."""
+
+    @model_validator(mode="after")
+    def _group_of_quantized(self) -> Dtypes:
+        quantized = self.activation is Activation.E4M3
+        if quantized != (self.activation_group is not None):
+            reason = f"activations of {self.activation} {'need a' if quantized else 'have no'} group of k"
+            raise refusal(reason, "use 128" if quantized else "remove it", ("activation_group",))
+        return self
 
 
 class Bucket(Section):
@@ -56,16 +66,6 @@ class Bucket(Section):
     """Rows of weights: half as many of gate as of up in w13. A warp has 32."""
     stages: Annotated[int, Within(2, 12)]
     """Blocks of 128 of k in flight."""
-
-    @model_validator(mode="after")
-    def _copies_divide(self) -> Bucket:
-        if self.m * 16 % self.n:
-            raise refusal(
-                f"{self.n} threads copy {self.n // 16} pairs at a time, which do not divide {self.m}",
-                f"use {self.n // 16} or more",
-                ("m",),
-            )
-        return self
 
 
 class Tile(Section):
