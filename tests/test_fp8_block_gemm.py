@@ -17,6 +17,7 @@ SPECS = Path(__file__).parents[1] / "specs/deepseek_v4_flash"
 SCALED, PROMOTED, BATCHED = (
     load(SPECS / f"{name}.yaml") for name in ("wq_b", "projections_fp32", "wo_a_tp4")
 )
+GROUPED = load(Path(__file__).parent / "kernels/specs/fp8_grouped.yaml")
 CARD = device.load("rtx_pro_6000")
 
 
@@ -133,6 +134,37 @@ def test_tilelang_with_ue8m0_scales_is_refused(tmp_path):
         load(path)
     assert (caught.value.field, caught.value.line) == ("backend", 5)
     assert caught.value.fix == "use backend: cutlass or scale: float32"
+
+
+@pytest.mark.parametrize("rows", ["random", "even", "some_empty", "first", "last"])
+def test_grouped_reference_and_tiles(rows):
+    inputs = _inputs(GROUPED, m=70, rows=rows)
+    t, ends = inputs.tensors, inputs.tensors["offsets"].tolist()
+    want = family.reference(GROUPED, inputs)["out"]
+    factors = t["a_scale"].double().repeat_interleave(128, -1)
+    owners = []
+    for row in range(70):
+        group = next(g for g in range(5) if ends[g] <= row < ends[g + 1])
+        weights = t["b"][group].double() * t["b_scale"][group].double().repeat_interleave(128, 0)[
+            :136
+        ].repeat_interleave(128, -1)
+        torch.testing.assert_close(want[row], weights @ (t["a"][row].double() * factors[row]))
+        owners.append(group)
+    (launch,) = family.launch_plan(GROUPED, inputs.sizes, CARD, 1).launches
+    tiles = {(ends[g] // 16 + g + (row - ends[g]) // 16, g) for row, g in enumerate(owners)}
+    assert len({tile for tile, _ in tiles}) == len(tiles), "two groups share a tile"
+    assert launch.kernel == "gemm_m16"
+    assert launch.grid == (3, 5 + 5, 1)
+    assert max(tile for tile, _ in tiles) < launch.grid[1]
+
+
+def test_offsets_are_checked_where_they_can_be():
+    tensors = _inputs(GROUPED, rows="even").tensors
+    for offsets in ([0, 2, 1, 3, 3, 3], [1, 1, 1, 3, 3, 3], [0, 1, 1, 1, 1, 2]):
+        with pytest.raises(ValueError, match="offsets: they must ascend from 0 to m, 3"):
+            family.bind(GROUPED, tensors | {"offsets": torch.tensor(offsets, dtype=torch.int32)})
+    with pytest.raises(ValueError, match=r"offsets: the shape must be \[6\]"):
+        family.bind(GROUPED, tensors | {"offsets": tensors["offsets"][:5]})
 
 
 def test_calc_diff():

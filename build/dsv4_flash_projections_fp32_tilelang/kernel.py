@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v4_flash/projections_fp32_tilelang.yaml (sha256 c714af9a66c614c4)
-# through templates/tilelang/fp8_block_gemm.py.j2 (sha256 8c2ddd2205307744)
+# through templates/tilelang/fp8_block_gemm.py.j2 (sha256 b99dbe19a8102a29)
 # by sm120-kernelgen 0.1.0 for tilelang 0.1.15. Edit the spec and run `kgen build`.
 """FP8 GEMM with scaled blocks of k: out[m, n] = Σ a_scale · b_scale · Σ a[m, k] · b[n, k].
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v4_flash/shared_down.yaml (sha256 06226822d1b25d36)
-# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 920dfd7cf03fdca5)
+# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 a9230b40fc6b5ae5)
 # by sm120-kernelgen 0.1.0 for nvidia-cutlass-dsl 4.8.1. Edit the spec and run `kgen build`.
 """FP8 GEMM with scaled blocks of k: out[m, n] = Σ a_scale · b_scale · Σ a[m, k] · b[n, k].
 Scales are powers of two, a byte each, applied by the tensor cores.

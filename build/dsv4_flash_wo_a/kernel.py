@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from specs/deepseek_v4_flash/wo_a.yaml (sha256 3ada5d11f71132b4)
-# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 920dfd7cf03fdca5)
+# through templates/cutlass/fp8_block_gemm.py.j2 (sha256 a9230b40fc6b5ae5)
 # by sm120-kernelgen 0.1.0 for nvidia-cutlass-dsl 4.8.1. Edit the spec and run `kgen build`.
 """FP8 GEMM with scaled blocks of k: out[m, n] = Σ a_scale · b_scale · Σ a[m, k] · b[n, k].
 There are 8 products of this kind: a is [m, 8, k], b [8, n, k] and out [m, 8, n].

@@ -7,6 +7,7 @@ from gen.check.fuzz import fuzz
 
 SPECS = ROOT / "specs/deepseek_v4_flash"
 SCALED, PROMOTED, BATCHED = SPECS / "wq_b.yaml", SPECS / "projections_fp32.yaml", SPECS / "wo_a_tp4.yaml"
+GROUPED = ROOT / "tests/kernels/specs/fp8_grouped.yaml"
 TILELANG = SPECS / "projections_fp32_tilelang.yaml"
 
 ROW = "cutlass.min(row, last) * stride"
@@ -38,6 +39,27 @@ WRONG = {
     "group_of_the_scales_forgotten": (BATCHED, "    a_scale += group * k_blocks\n", "", "out"),
 }
 
+WRONG |= {
+    f"grouped_{name}": (GROUPED, *edit)
+    for name, edit in {
+        "rows_of_the_next_group_too": (
+            '"m_end" if grouped else "m"',
+            '"m" if grouped else "m"',
+            "data race|out",
+        ),
+        "weights_of_the_first_group": ("    b_rows += group * (Int64(n) * k)\n", "", "out"),
+        "scales_of_the_first_group": (
+            "    b_scales += group * (cute.ceil_div(n, 128) * k_blocks)\n",
+            "    b_scales += 0\n",
+            "out",
+        ),
+        "surplus_blocks_merge_too": (
+            " and m0 < m_end{% endif %}:",
+            "{% endif %}:",
+            "data race|out of bounds",
+        ),
+    }.items()
+}
 WRONG |= {
     f"tilelang_{name}": (TILELANG, *edit)
     for name, edit in {

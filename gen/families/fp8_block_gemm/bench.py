@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from gen.check.case import Inputs, Tensors
-from gen.families.fp8_block_gemm.options import ScaleType
+from gen.families.fp8_block_gemm.options import Layout, ScaleType
 from gen.families.fp8_block_gemm.plan import K_BLOCK, OUT_TYPES
 from gen.values import bounds
 
@@ -28,11 +28,13 @@ def bench_sizes(spec: Spec) -> list[dict[str, int]]:
 
 
 def bench_bytes(spec: Spec, sizes: Mapping[str, int]) -> int:
-    """Bytes of a, b, their scales and out."""
+    """Bytes of a, b, their scales and out; the b of a grouped layout's groups that have rows."""
     m, n, k, groups = sizes["m"], sizes["n"], sizes["k"], spec.shapes.groups
+    grouped = spec.layout is Layout.GROUPED
+    row_sets, weights = (1, min(m, groups)) if grouped else (groups, groups)
     scale = 1 if spec.dtypes.scale is ScaleType.UE8M0 else 4
-    scales = scale * (k // K_BLOCK) * (m + -(-n // 128))
-    return groups * (m * k + n * k + scales + m * n * OUT_TYPES[spec.dtypes.out][1])
+    rows = m * (k + scale * (k // K_BLOCK) + n * OUT_TYPES[spec.dtypes.out][1])
+    return row_sets * rows + weights * (n * k + scale * (k // K_BLOCK) * -(-n // 128))
 
 
 def bench_inputs(spec: Spec, sizes: Mapping[str, int], count: int) -> list[Inputs]:
@@ -42,7 +44,9 @@ def bench_inputs(spec: Spec, sizes: Mapping[str, int], count: int) -> list[Input
 
 def _inputs(spec: Spec, sizes: Mapping[str, int], seed: int) -> Inputs:
     m, n, k = sizes["m"], sizes["n"], sizes["k"]
-    middle = (spec.shapes.groups,) if spec.shapes.groups > 1 else ()
+    groups = spec.shapes.groups
+    first = (groups,) if groups > 1 else ()
+    middle = first if spec.layout is Layout.BATCHED else ()
     generator = torch.Generator("cuda").manual_seed(seed)
 
     def draw(low: int, high: int, shape: tuple[int, ...]) -> torch.Tensor:
@@ -59,9 +63,12 @@ def _inputs(spec: Spec, sizes: Mapping[str, int], seed: int) -> Inputs:
     tensors = {
         "a": values((m, *middle, k)),
         "a_scale": scales((m, *middle, k // K_BLOCK)),
-        "b": values((*middle, n, k)),
-        "b_scale": scales((*middle, -(-n // 128), k // K_BLOCK)),
+        "b": values((*first, n, k)),
+        "b_scale": scales((*first, -(-n // 128), k // K_BLOCK)),
     }
+    if spec.layout is Layout.GROUPED:
+        starts = torch.arange(groups + 1, device="cuda") * m / groups
+        tensors["offsets"] = starts.ceil().int()
     return Inputs(dict(sizes), tensors)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from gen.check.case import Case, FuzzSize, Inputs, Knob, Relation
-from gen.families.fp8_block_gemm.options import ScaleType
+from gen.families.fp8_block_gemm.options import Layout, ScaleType
 from gen.values import SplitWord, bounds
 
 if TYPE_CHECKING:
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 RELATIONS = ("rerun", "other_splits", "last_rows", "permute_k_blocks")
 """Changes that may not change a result beyond rounding; `rerun` may not change a bit."""
 
+ROW_SPREADS: tuple[Knob, ...] = ("random", "even", "some_empty", "first", "last")
+"""How rows spread over groups: at random, alike, over a third of the groups, or all in one."""
+
 
 def fuzz_sizes(spec: Spec) -> dict[str, FuzzSize]:
     """Sizes of a few tiles and blocks of k, up to a few rows in the last bucket."""
     last = spec.tile.buckets[-1]
     tops = [bucket.up_to for bucket in spec.tile.buckets if bucket.up_to]
+    if spec.layout is Layout.GROUPED:
+        return {
+            "m": FuzzSize(4 * last.m, spec.tile.buckets[0].m),
+            "n": FuzzSize(last.n + 8, last.n, unit=8),
+            "k": FuzzSize(384, 128, unit=128),
+        }
     return {
         "m": FuzzSize(max([*tops, 0]) + last.m + 1, spec.tile.buckets[0].m),
         "n": FuzzSize(2 * last.n + 8, last.n, unit=8),
@@ -30,7 +39,11 @@ def fuzz_sizes(spec: Spec) -> dict[str, FuzzSize]:
 
 def knobs(spec: Spec) -> dict[str, tuple[Knob, ...]]:
     """The kinds of inputs that a case chooses from; the first of each is the plain one."""
-    return {"values": ("normal", "exact", "extreme", "zero"), "stride": ("packed", "wide")}
+    kinds: dict[str, tuple[Knob, ...]] = {
+        "values": ("normal", "exact", "extreme", "zero"),
+        "stride": ("packed", "wide"),
+    }
+    return kinds | ({"rows": ROW_SPREADS} if spec.layout is Layout.GROUPED else {})
 
 
 def must_test(spec: Spec) -> dict[str, Case]:
@@ -49,12 +62,17 @@ def must_test(spec: Spec) -> dict[str, Case]:
         "no_rows": case(0, last.n, 256),
         "one_row": case(1, last.n, 256),
         "narrow": case(3, 8, 384),
-        "full_k": case(1, last.n, high["k"]),
+        "full_k": case(1, 8 if spec.layout is Layout.GROUPED else last.n, high["k"]),
         "wide_rows": case(5, last.n + 8, 256, stride="wide"),
         "exact": case(7, last.n + 8, 512, values="exact"),
         "extreme": case(9, last.n, 256, values="extreme"),
         "zeros": case(2, last.n, 256, values="zero"),
     }
+    if spec.layout is Layout.GROUPED:
+        rows, n = last.m + 3, spec.tile.buckets[0].n
+        return cases | {
+            str(spread): case(rows, n, 256, rows=spread, values="exact") for spread in ROW_SPREADS
+        }
     first = 1
     for bucket in spec.tile.buckets:
         top = bucket.up_to or first + bucket.m
@@ -73,16 +91,32 @@ def make_inputs(spec: Spec, case: Case) -> Inputs:
     generator = torch.Generator().manual_seed(int(case.knobs["seed"]))
     m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
     groups, kind = spec.shapes.groups, str(case.knobs["values"])
-    middle = (groups,) if groups > 1 else ()
+    first = (groups,) if groups > 1 else ()
+    middle = first if spec.layout is Layout.BATCHED else ()
     wide = case.knobs["stride"] == "wide"
     ue8m0 = spec.dtypes.scale is ScaleType.UE8M0
     tensors = {
         "a": _strided(_values(kind, (m, *middle, k), generator), 48 if wide else 0, 0x7F),
         "a_scale": _strided(_scales(kind, ue8m0, (m, *middle, k // 128), generator), 3 if wide else 0, 0xFF),
-        "b": _values(kind, (*middle, n, k), generator),
-        "b_scale": _scales(kind, ue8m0, (*middle, -(-n // 128), k // 128), generator),
+        "b": _values(kind, (*first, n, k), generator),
+        "b_scale": _scales(kind, ue8m0, (*first, -(-n // 128), k // 128), generator),
     }
+    if spec.layout is Layout.GROUPED:
+        tensors["offsets"] = _offsets(str(case.knobs["rows"]), m, groups, generator)
     return Inputs(dict(case.sizes), tensors)
+
+
+def _offsets(spread: str, m: int, groups: int, generator: torch.Generator) -> torch.Tensor:
+    """int32 [groups + 1]: where the rows of each group begin, spread as one of `ROW_SPREADS` says."""
+    if spread == "even":
+        return (torch.arange(groups + 1) * m // groups).int()
+    if spread in ("first", "last"):
+        chosen = torch.full((m,), 0 if spread == "first" else groups - 1)
+    else:
+        step = 3 if spread == "some_empty" else 1
+        chosen = torch.randint(0, -(-groups // step), (m,), generator=generator) * step
+    counts = torch.bincount(chosen, minlength=groups)
+    return torch.cat([torch.zeros(1), counts.cumsum(0)]).int()
 
 
 def _values(kind: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
@@ -134,6 +168,8 @@ def related(spec: Spec, inputs: Inputs, relation: str, seed: int) -> Relation:
     if relation == "last_rows":
         count = min(sizes["m"], 1)
         last = {name: tensors[name][sizes["m"] - count :] for name in ("a", "a_scale")}
+        if "offsets" in tensors:
+            last["offsets"] = (tensors["offsets"] - (sizes["m"] - count)).clamp(min=0)
         return Relation(inputs.with_tensors({"m": count}, **last), sizes["m"] - count)
     if relation == "permute_k_blocks":
         order = torch.randperm(sizes["k"] // 128, generator=torch.Generator().manual_seed(seed))

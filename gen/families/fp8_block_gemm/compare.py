@@ -8,6 +8,7 @@ import torch
 
 from gen.check.case import Case, Inputs, Tensors
 from gen.check.metrics import Distance, calc_diff, distance
+from gen.families.fp8_block_gemm.plan import batch_of
 from gen.families.fp8_block_gemm.reference import reference
 from gen.plan import Scratch
 
@@ -20,7 +21,7 @@ OUTPUTS = ("out",)
 
 def outputs(spec: Spec, inputs: Inputs) -> dict[str, Scratch]:
     """`out` [m, n], or [m, groups, n] where the layout is batched."""
-    m, n, groups = inputs.sizes["m"], inputs.sizes["n"], spec.shapes.groups
+    m, n, groups = inputs.sizes["m"], inputs.sizes["n"], batch_of(spec)
     shape = (m, groups, n) if groups > 1 else (m, n)
     return {"out": Scratch(shape, str(spec.dtypes.out))}
 
@@ -32,7 +33,7 @@ def arguments(spec: Spec, inputs: Inputs) -> dict[str, torch.Tensor | int | floa
         **tensors,
         "a_stride": tensors["a"].stride(0),
         "a_scale_stride": tensors["a_scale"].stride(0),
-        "out_stride": inputs.sizes["n"] * spec.shapes.groups,
+        "out_stride": inputs.sizes["n"] * batch_of(spec),
     }
 
 

@@ -12,6 +12,8 @@ class Layout(Choice):
     """a [m, k], b [n, k], out [m, n]."""
     BATCHED = "batched"
     """a [m, groups, k], b [groups, n, k], out [m, groups, n]."""
+    GROUPED = "grouped"
+    """a [m, k] with its rows sorted by group, offsets [groups + 1], b [groups, n, k], out [m, n]."""
 
 
 class ScaleType(Choice):

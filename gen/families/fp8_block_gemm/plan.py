@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gen.device import Device
-from gen.families.fp8_block_gemm.options import OutType, ScaleType
+from gen.families.fp8_block_gemm.options import Layout, OutType, ScaleType
 from gen.plan import (
     SHARED_BYTES_PER_BLOCK,
     Launch,
@@ -72,6 +72,11 @@ def bucket_of(spec: Spec, m: int) -> Bucket:
     return next(b for b in spec.tile.buckets if b.up_to is None or m <= b.up_to)
 
 
+def batch_of(spec: Spec) -> int:
+    """Products that a batched layout adds to the grid: 1 for other layouts."""
+    return spec.shapes.groups if spec.layout is Layout.BATCHED else 1
+
+
 def _buffers(spec: Spec, bucket: Bucket, stages: int) -> tuple[SharedBuffer, ...]:
     buffers = [
         SharedBuffer("b_tile", (stages, bucket.n, K_BLOCK), 1),
@@ -108,7 +113,8 @@ def plan(spec: Spec) -> TilePlan:
 
 def _context(spec: Spec) -> dict[str, object]:
     split, groups = spec.split is not SplitWord.NONE, spec.shapes.groups
-    depth = " * ".join(["GROUPS"] * (groups > 1) + ["splits"] * split) or "1"
+    batched = spec.layout is Layout.BATCHED
+    depth = " * ".join(["GROUPS"] * batched + ["splits"] * split) or "1"
     out_type, out_bytes = OUT_TYPES[spec.dtypes.out]
     scale_type, scale_bytes = SCALE_TYPES[spec.dtypes.scale]
     imports = {out_type, scale_type, "Float8E4M3FN", "Float32", "Int32", "Int64"}
@@ -117,6 +123,8 @@ def _context(spec: Spec) -> dict[str, object]:
     return {
         "imports": [*(name for name in CUTE_TYPES if name in imports), "cute"],
         "groups": groups,
+        "batched": batched,
+        "grouped": spec.layout is Layout.GROUPED,
         "split": split,
         "depth": depth,
         "block_scaled": spec.dtypes.scale is ScaleType.UE8M0,
@@ -134,12 +142,17 @@ def launch_plan(
 ) -> LaunchPlan:
     """The launch for run-time sizes `m`, `n` and `k` on a device.
 
-    `splits` overrides the spec's strategy where k is split at all.
+    `splits` overrides the spec's strategy where k is split at all. The bucket of a grouped layout is that of
+    its groups' mean rows. Its groups then have m // tile + groups tiles at most, however its rows are spread.
     """
-    m, n, k, groups = sizes["m"], sizes["n"], sizes["k"], spec.shapes.groups
-    bucket = bucket_of(spec, m)
+    m, n, k = sizes["m"], sizes["n"], sizes["k"]
+    grouped, batch = spec.layout is Layout.GROUPED, batch_of(spec)
+    bucket = bucket_of(spec, math.ceil(m / spec.shapes.groups) if grouped else m)
     n_blocks, m_blocks = math.ceil(n / bucket.n), math.ceil(m / bucket.m)
-    rows = n_blocks * m_blocks * groups
+    rows = n_blocks * m_blocks * batch
+    if grouped:
+        rows = n_blocks * (m // bucket.m + min(m, spec.shapes.groups))
+        m_blocks += spec.shapes.groups
     split = spec.split is not SplitWord.NONE
     strategy = spec.split if splits is None or not split else splits
     slots = device.sms * device.blocks_per_sm(
@@ -152,8 +165,8 @@ def launch_plan(
         scalars |= {"splits": divided.count, "k_blocks_per_split": divided.tiles_per_split}
         parts = divided.count if divided.count > 1 else 0
         scratch = {
-            "partial_out": Scratch((parts, groups, m, n), "float32"),
-            "arrivals": Scratch((groups, m_blocks, n_blocks), "int32", zeroed=True),
+            "partial_out": Scratch((parts, batch, m, n), "float32"),
+            "arrivals": Scratch((batch, m_blocks, n_blocks), "int32", zeroed=True),
         }
-    launch = Launch(kernel_name(bucket), (n_blocks, m_blocks, groups * divided.count), threads(bucket))
+    launch = Launch(kernel_name(bucket), (n_blocks, m_blocks, batch * divided.count), threads(bucket))
     return LaunchPlan(divided, (launch,), scalars, scratch)

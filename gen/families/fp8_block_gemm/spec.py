@@ -24,7 +24,7 @@ class Shapes(Section):
     k: Annotated[Size, Within(128, 1 << 20, step=128)]
     """Columns of a and b."""
     groups: Annotated[int, Within(1, 1024)] = 1
-    """Products in one launch, where the layout is batched."""
+    """Products in one launch, where the layout is batched or grouped."""
 
 
 class Dtypes(Section):
@@ -123,18 +123,22 @@ class Spec(KernelSpec):
 
     @model_validator(mode="after")
     def _groups_of_a_batch(self) -> Spec:
-        batched = self.layout is Layout.BATCHED
-        if batched != (self.shapes.groups > 1):
+        several = self.layout is not Layout.DENSE
+        if several != (self.shapes.groups > 1):
             fix = (
-                "use 2 or more, or write layout: dense" if batched else "remove it, or write layout: batched"
+                "use 2 or more, or write layout: dense"
+                if several
+                else "remove it, or write layout: batched or layout: grouped"
             )
             reason = f"groups is {self.shapes.groups} where the layout is {self.layout}"
             raise refusal(reason, fix, ("shapes", "groups"))
         return self
 
     @model_validator(mode="after")
-    def _block_scaling_in_cute(self) -> Spec:
+    def _what_tilelang_lacks(self) -> Spec:
         if self.backend is Backend.TILELANG and self.dtypes.scale is ScaleType.UE8M0:
             reason = "TileLang has no FP8 MMA that applies ue8m0 scales"
             raise refusal(reason, "use backend: cutlass or scale: float32", ("backend",))
+        if self.backend is Backend.TILELANG and self.layout is Layout.GROUPED:
+            raise refusal("the layout grouped has no TileLang source", "use backend: cutlass", ("backend",))
         return self
